@@ -17,12 +17,14 @@ _MAX_ENCODINGS = 5
 
 def checked_path(path: str) -> str:
     """A path without empty segments and slashes at its ends; ValueError where it may lead elsewhere."""
-    decoded, before = path, ""
+    decoded = path
+    before = ""
     for _ in range(_MAX_ENCODINGS):
         segments = (segment.partition(";")[0].strip() for segment in decoded.split("/"))
         if "\\" in decoded or not decoded.isprintable() or any(item in (".", "..") for item in segments):
             raise ValueError("the path of the address leads out of the service: it holds . or .. or \\")
-        decoded, before = unquote(decoded), decoded
+        before = decoded
+        decoded = unquote(before)
         if decoded == before:
             return "/".join(filter(None, path.split("/")))
     raise ValueError("the path of the address is encoded too often")

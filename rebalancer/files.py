@@ -65,7 +65,9 @@ def may_exist(path: Path) -> bool:
 
 
 # Whether something, a regular file or a folder is known to stand at a path; those of pathlib may fail.
-is_there, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
+is_there = os.path.exists
+is_file = os.path.isfile
+is_folder = os.path.isdir
 
 
 def replace(path: Path, content: bytes) -> None:

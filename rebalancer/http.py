@@ -274,7 +274,8 @@ def _received(response: Any, max_bytes: int, body_needed: bool) -> Answer:
 
     ok = 200 <= response.status < 300
     most = max_bytes if ok else min(max_bytes, _MAX_REFUSAL_BYTES)
-    content, whole = b"", False
+    content = b""
+    whole = False
     try:
         with contextlib.suppress(HTTPError, OSError) if ok and not body_needed else contextlib.nullcontext():
             content = response.read(most + 1, decode_content=True)
@@ -331,7 +332,8 @@ def retry_after_seconds(headers: Mapping[str, str] | None) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        then, now = http_date(value), http_date(headers.get("Date"))
+        then = http_date(value)
+        now = http_date(headers.get("Date"))
         return None if then is None else max(0.0, then - (time.time() if now is None else now))
     return seconds if 0 <= seconds < float("inf") else None
 

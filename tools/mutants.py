@@ -55,7 +55,9 @@ MODULES = (
 ALSO = {"planning/eviction/workload_rules": ("tests/unit/planning/test_planner_surge.py",)}
 LEAST_SHARE = 0.95
 # A test that runs on is ended: by the processor's time, since a busy machine is none of the mutant's doing.
-_LEAST_SECONDS, _TIMES_AS_LONG, _MOST_SECONDS = 4.0, 5.0, 1200.0
+_LEAST_SECONDS = 4.0
+_TIMES_AS_LONG = 5.0
+_MOST_SECONDS = 1200.0
 _MADE_AT_IMPORT = "made when the module is imported, before any change of it; every test needs it"
 _BRACE_FIRST = "a list begins with a brace, so its items never do"
 # Survivors that are no gap, by module and change, with the reason.
@@ -180,8 +182,11 @@ class Mutant:
     def tree(self) -> ast.Module:
         """The whole module, changed."""
         tree = _parsed(self.module)
-        parent, (name, index), node = _at(tree, self.way[:-1]), self.way[-1], _at(tree, self.way)
-        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+        parent = _at(tree, self.way[:-1])
+        name, index = self.way[-1]
+        node = _at(tree, self.way)
+        line = getattr(node, "lineno", 0)
+        column = getattr(node, "col_offset", 0)
         changed = list(changes_of(node))[self.which](node)
         if index is None:
             setattr(parent, name, changed)
@@ -321,7 +326,9 @@ class Trials:
     """A plugin of pytest: in place of running the tests it collected, it tries mutants on them."""
 
     def __init__(self, module: str, mutants: list[Mutant], jobs: int) -> None:
-        self.module, self.mutants, self.jobs = module, mutants, jobs
+        self.module = module
+        self.mutants = mutants
+        self.jobs = jobs
         self.path = str(ROOT / "rebalancer" / f"{module}.py")
         self.survivors: list[Mutant] = []
         self.failed: list[str] = []  # tests that fail on the module as it is
@@ -384,7 +391,8 @@ class Trials:
 
         self._in_a_folder(folder)
         threading.settrace(each_call)
-        reached, failed = [], []
+        reached = []
+        failed = []
         for item, following in zip(self._items, [*self._items[1:], None], strict=True):
             lines.clear()
             self._forget()
@@ -429,7 +437,8 @@ class Trials:
         return sorted(found, key=lambda pair: order[pair[0].nodeid.partition("::")[0]])
 
     def _try_all(self, folder: Path) -> None:
-        waiting, running = list(reversed(self.mutants)), dict[int, tuple[Mutant, float, Path]]()
+        waiting = list(reversed(self.mutants))
+        running = dict[int, tuple[Mutant, float, Path]]()
         while waiting or running:
             while waiting and len(running) < self.jobs:
                 mutant = waiting.pop()
@@ -534,7 +543,8 @@ def main() -> int:
     for module in options.modules:
         child_times = os.times()
         count, survivors = try_module(module, options.each, options.seed, options.jobs, options.match)
-        tried, survived = tried + count, survived + len(survivors)
+        tried = tried + count
+        survived = survived + len(survivors)
         spent = os.times()
         seconds = sum(spent[:4]) - sum(child_times[:4])
         sys.stdout.write(

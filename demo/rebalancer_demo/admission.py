@@ -106,10 +106,12 @@ def _requests_from_limits(container: Object) -> None:
 def quality_of_service(spec: Object) -> str:
     """Guaranteed, Burstable or BestEffort, from the CPU and memory of all containers."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    named, guaranteed = False, bool(containers)
+    named = False
+    guaranteed = bool(containers)
     for container in containers:
         resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        requests = resources.get("requests") or {}
+        limits = resources.get("limits") or {}
         for resource in ("cpu", "memory"):
             named = named or resource in requests or resource in limits
             same = resource in limits and quantities.parse(

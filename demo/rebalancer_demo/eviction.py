@@ -88,7 +88,8 @@ def _ask_budget(registry: Registry, pod: Object, *, dry_run: bool) -> None:
 
 
 def _spend(registry: Registry, budget: Object, pod_name: str, *, dry_run: bool) -> None:
-    name, status = budget["metadata"]["name"], status_of(budget)
+    name = budget["metadata"]["name"]
+    status = status_of(budget)
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         message = f"The disruption budget {name} is still being processed by the server."
         raise too_many_requests(

@@ -11,9 +11,12 @@ from rebalancer_demo.objects import Object
 
 SCHEDULER_NAME = "trimaran"
 NAMESPACE = "shop"
-WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT = "loadwatcher", "load-watcher", 2020
+WATCHER_NAMESPACE = "loadwatcher"
+WATCHER_SERVICE = "load-watcher"
+WATCHER_PORT = 2020
 WATCHER_ADDRESS = f"http://{WATCHER_SERVICE}.{WATCHER_NAMESPACE}:{WATCHER_PORT}"
-CONFIGURATION_NAMESPACE, CONFIGURATION_NAME = "scheduler-plugins", "scheduler-config"
+CONFIGURATION_NAMESPACE = "scheduler-plugins"
+CONFIGURATION_NAME = "scheduler-config"
 _AGE_SECONDS = 14 * 24 * 3600.0
 
 CONFIGURATION = f"""\

@@ -78,7 +78,8 @@ class DumpLoader:
         by_plural: dict[str, list[Object]] = {}
         for plural, item in self._flatten(objects):
             by_plural.setdefault(plural, []).append(item)
-        node_metrics, pod_metrics = by_plural.pop("NodeMetrics", []), by_plural.pop("PodMetrics", [])
+        node_metrics = by_plural.pop("NodeMetrics", [])
+        pod_metrics = by_plural.pop("PodMetrics", [])
         for plural, status in INITIAL_STATUS.items():
             for item in by_plural.get(plural, ()):
                 item["status"] = {**status, **(item.get("status") or {})}
@@ -90,7 +91,8 @@ class DumpLoader:
     def _flatten(self, documents: Iterable[Object]) -> Iterator[tuple[str, Object]]:
         """(plural, object) of every object of a served kind; metrics come under their kind, not a plural."""
         for document in documents:
-            kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
+            kind = str(document.get("kind", ""))
+            version = str(document.get("apiVersion", ""))
             if not kind and "NodeMetricsMap" in (document.get("data") or {}):
                 self.watcher_document = document
             elif "items" in document:

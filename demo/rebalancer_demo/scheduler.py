@@ -108,7 +108,9 @@ class LeastAllocated:
         for other in view.pods_on(name_of(node)):
             if not is_finished(other):
                 other_cpu, other_memory = self._requested(other)
-                cpu, memory, count = cpu + other_cpu, memory + other_memory, count + 1
+                cpu = cpu + other_cpu
+                memory = memory + other_memory
+                count = count + 1
         room_cpu = quantities.cpu_milli(allocatable.get("cpu", "0"))
         room_memory = quantities.units(allocatable.get("memory", "0"))
         if cpu > room_cpu or memory > room_memory or count > quantities.units(allocatable.get("pods", "110")):
@@ -289,7 +291,8 @@ class Scheduler:
                 self._refuse(key, pod, f"running the scheduler failed: {error}")
 
     def _attempt(self, key: Key, pod: Object) -> None:
-        waiting, now = self._queue[key], self._store.clock()
+        waiting = self._queue[key]
+        now = self._store.clock()
         if self._misbehaviours.of_pod(pod, "drop"):
             waiting.not_before = now + 1.0
             return
@@ -320,8 +323,10 @@ class Scheduler:
         return max(feasible, key=lambda name: (loads.get(name, 0.0), name), default=None)
 
     def _refuse(self, key: Key, pod: Object, message: str) -> None:
-        waiting, now = self._queue[key], self._store.clock()
-        waiting.unschedulable, waiting.not_before = True, now + _RETRY_SECONDS
+        waiting = self._queue[key]
+        now = self._store.clock()
+        waiting.unschedulable = True
+        waiting.not_before = now + _RETRY_SECONDS
         known = condition_of(pod, "PodScheduled") or {}
         if (known.get("reason"), known.get("message")) == ("Unschedulable", message):
             return

@@ -77,7 +77,8 @@ class UsageModel:
     def _learn_owners(self) -> None:
         by_owner: dict[str, list[Usage]] = {}
         for pod in self._store.all("pods"):
-            usage, owner = self._measured.get((namespace_of(pod), name_of(pod))), controller_of(pod)
+            usage = self._measured.get((namespace_of(pod), name_of(pod)))
+            owner = controller_of(pod)
             if usage is not None and owner is not None:
                 by_owner.setdefault(owner["uid"], []).append(usage)
         for uid, usages in by_owner.items():
@@ -132,7 +133,8 @@ class UsageModel:
 
     def cpu_loads(self) -> dict[str, float]:
         """The share of its allocatable CPU that each measured node uses."""
-        usages, loads = self.of_nodes(), {}
+        usages = self.of_nodes()
+        loads = {}
         for node in self._store.all("nodes"):
             cpu = (status_of(node).get("allocatable") or {}).get("cpu")
             if name_of(node) in usages and cpu:
@@ -145,7 +147,8 @@ class UsageModel:
         for pod in self._store.all("pods"):
             if phase_of(pod) != "Running":
                 continue
-            node, usage = node_of(pod), self.of_pod(pod)
+            node = node_of(pod)
+            usage = self.of_pod(pod)
             cpu[node] = cpu.get(node, 0) + usage.cpu_nano
             memory[node] = memory.get(node, 0) + usage.memory_bytes
         return {node: Usage(cpu[node], memory[node]) for node in cpu}
@@ -210,7 +213,8 @@ class MetricsApi:
 
     def _pod(self, pod: Object, now: str) -> Object:
         """A pod's usage, split evenly over its containers."""
-        usage, containers = self._usage.of_pod(pod), pod["spec"].get("containers") or [{"name": "main"}]
+        usage = self._usage.of_pod(pod)
+        containers = pod["spec"].get("containers") or [{"name": "main"}]
         share = Usage(usage.cpu_nano // len(containers), usage.memory_bytes // len(containers))
         metadata: Object = {"name": name_of(pod), "namespace": namespace_of(pod), "creationTimestamp": now}
         if labels_of(pod):
@@ -285,9 +289,11 @@ class LoadWatcher:
                 del self._samples[0]
 
     def _utilisation(self) -> Utilisation:
-        usages, found = self._usage.of_nodes(), {}
+        usages = self._usage.of_nodes()
+        found = {}
         for node in self._store.all("nodes"):
-            usage, capacity = usages.get(name_of(node)), status_of(node).get("capacity") or {}
+            usage = usages.get(name_of(node))
+            capacity = status_of(node).get("capacity") or {}
             if usage is None or "cpu" not in capacity or "memory" not in capacity:
                 continue
             found[name_of(node)] = (

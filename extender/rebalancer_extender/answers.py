@@ -172,7 +172,8 @@ class Answers(msgspec.Struct, eq=False):
 
     def _await_last(self, pod: Key) -> None:
         """Wait until the pod asked about before is on its node, where that changes scores."""
-        last, self._asked = self._asked, pod
+        last = self._asked
+        self._asked = pod
         if last in (None, pod) or not any(score.counts_pods for score in self.in_force.scores):
             return
         began = self._clock()

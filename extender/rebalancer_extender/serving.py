@@ -210,7 +210,8 @@ class Refresher(msgspec.Struct, eq=False):
 
     def _read(self, configuration: SchedulerConfiguration, snapshot: Snapshot) -> _Figures:
         """The figures as they are now; of a source that does not answer those from before."""
-        began, before = time.monotonic(), self._figures
+        began = time.monotonic()
+        before = self._figures
         view = read_figures(snapshot, configuration, self._api, time.time())
         for address in view.missing.keys() - before.view.missing.keys():
             LOGGER.warning("no figures of %s: %s", address or "metrics-server", view.missing[address])
@@ -255,7 +256,8 @@ def serve(options: ExtenderOptions) -> int:
     Raises InputError where the file cannot be used, there are no credentials, or the address cannot be had.
     """
     file = FileInForce(options.config, partial(read_file, installed_plugins=InstalledPlugins()))
-    health, metrics = Health(), Metrics()
+    health = Health()
+    metrics = Metrics()
     tls = TlsFiles(options) if options.certificate is not None else None
     with stop_on_signal(file.ask) as signals, contextlib.suppress(StopRequestedError):
         connected = open_api(options.connection)
@@ -304,7 +306,8 @@ class TlsFiles:
 
     def __init__(self, options: ExtenderOptions) -> None:
         assert options.certificate is not None
-        self._certificate, self._key = options.certificate, options.key
+        self._certificate = options.certificate
+        self._key = options.key
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._seen = self._times()

@@ -65,7 +65,8 @@ class Counted:
 
     def apply(self, change: Change) -> None:
         """Count a pod as an event has it."""
-        state, after = self.state, change.after
+        state = self.state
+        after = change.after
         number = self._numbers.pop(change.key, None)
         if not isinstance(after, PodThen) or after.fields.finished:
             if number is not None:

@@ -228,7 +228,8 @@ class _Counts:
                     compared=self.inside + missed,
                 )
         for plugin, fitting in self.fitting.items():
-            present, best = self.weights[plugin], int(np.argmax(fitting))
+            present = self.weights[plugin]
+            best = int(np.argmax(fitting))
             explained = int(self.explained[plugin][best])
             if fitting[best] <= fitting[present] or 2 * explained < self.weighed:
                 continue

@@ -114,7 +114,9 @@ class Following:
         """Read the figures of load-aware plugins again where that is due: the scheduler keeps older ones."""
         if self._inputs is None or time.monotonic() < self._look_next:
             return
-        began, started, now = time.thread_time(), time.monotonic(), time.time()
+        began = time.thread_time()
+        started = time.monotonic()
+        now = time.time()
         configurations = [scheduler.configuration for scheduler in self._inputs.schedulers]
         views = [
             read_figures(self._inputs.snapshot, configuration, api, now)
@@ -135,7 +137,8 @@ class Following:
         """
         if self._seen:
             before = self._seen[-1].view
-            watchers, queries = {**before.watchers, **view.watchers}, {**before.queries, **view.queries}
+            watchers = {**before.watchers, **view.watchers}
+            queries = {**before.queries, **view.queries}
             view = SchedulerView(watchers, view.missing, queries)
         if not self._seen or view != self._seen[-1].view:
             if self._seen:
@@ -161,10 +164,8 @@ class Following:
             self._see(_one_view(scheduler.view for scheduler in inputs.schedulers), inputs.now)
             self._known(inputs, began)
             return None
-        tally, upto = (
-            self.tally,
-            version_number(inputs.snapshot.recording.listings[PODS.plural].resource_version),
-        )
+        tally = self.tally
+        upto = version_number(inputs.snapshot.recording.listings[PODS.plural].resource_version)
         if not self._arrived(upto, api):
             self._known(inputs, began, claims=False)
             return None  # a later step sees it
@@ -202,7 +203,8 @@ class Following:
         missed = sum(item.result is Result.MISSED for item in found)
         self._untried += missed
         if missed and self._untried >= _MISSES and time.monotonic() >= self._try_next:
-            self._tried, self._untried = self._tried + 1, 0
+            self._tried = self._tried + 1
+            self._untried = 0
             self._try_next = time.monotonic() + (TRY_AGAIN_SECONDS if self._tried >= TRIES else 0.0)
             if any(item.sampled for item in found):
                 found = decided(inputs, MAX_WEIGHED)[:counted]
@@ -411,7 +413,8 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
         return WhyThere(computed=computed, recorded=True, decision=found[-1])
     loaded = policy_of(options)
     (inputs,) = read_inputs(options, (by_requests(loaded),), open_api(options), None, ignore_coverage=True)
-    row, pods = find_subject(inputs.snapshot, wanted).row, inputs.snapshot.pods
+    row = find_subject(inputs.snapshot, wanted).row
+    pods = inputs.snapshot.pods
     if row >= len(pods) or pods.node[row] < 0:
         raise InputError(
             f"pod {wanted.name[:200]} is on no node that was read, or has finished",

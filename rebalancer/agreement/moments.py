@@ -98,7 +98,9 @@ class Following:
     def copy(self) -> Following:
         """An independent one."""
         other = Following.__new__(Following)
-        other.state, other._nodes, other._classes = self.state.copy(), self._nodes, self._classes
+        other.state = self.state.copy()
+        other._nodes = self._nodes
+        other._classes = self._classes
         other._numbers = self._numbers.copy()
         return other
 
@@ -136,7 +138,9 @@ class Following:
 
     def _put(self, pod: PodThen) -> None:
         """Have a pod as it is now, whatever it was."""
-        fields, kind, state = pod.fields, self.class_of(pod), self.state
+        fields = pod.fields
+        kind = self.class_of(pod)
+        state = self.state
         where = self._nodes.get(fields.node_name, GONE) if fields.node_name else UNBOUND
         where = GONE if fields.finished else where
         number = self._numbers.get(fields.uid)

@@ -61,7 +61,8 @@ _AT_ONCE = (
 def decide_now(inputs: PlanningInputs, row: int) -> Decision:
     """The decision on a pod that is on a node, on the cluster as it is now but without that pod."""
     pods = inputs.snapshot.pods
-    fields, number = pods.fields(row), int(pods.pod_class[row])
+    fields = pods.fields(row)
+    number = int(pods.pod_class[row])
     unbound = pods.classes[pods.class_before_binding.get(number, number)]
     before = PodThen(replace(fields, node_name="", deleted=None), unbound)
     after = PodThen(fields, pods.classes[number])
@@ -271,7 +272,8 @@ def decide_again(
     crowded = _at_once([changes[at].at for at in binding])
     moment: _Moment | None = None
     states = done = reordered = 0
-    stale, began = False, 0.0
+    stale = False
+    began = 0.0
     for number, at in enumerate(binding):
         stale = stale or any(change.of_node for change in changes[done:at])
         if at not in wanted:
@@ -279,7 +281,9 @@ def decide_again(
         aged = bool(seen) and changes[at].at > began + _MOMENT_SECONDS
         if moment is None or ((stale or aged) and states < MAX_STATES):
             done = _since(changes, at)
-            moment, stale, states = _Moment(inputs, changes[done:], seen, bound_at), False, states + 1
+            moment = _Moment(inputs, changes[done:], seen, bound_at)
+            stale = False
+            states = states + 1
             began = changes[done].at
         moment.following.apply(changes[done:at])
         done = at
@@ -298,7 +302,8 @@ def _at_once(moments: Sequence[float]) -> BoolArray:
     them in nearly any order. Those that would agree are left out as well, or the share would be too high.
     Either side is enough: at the edge of a reading only one is known.
     """
-    ordered, each = np.sort(moments), np.asarray(moments)
+    ordered = np.sort(moments)
+    each = np.asarray(moments)
     before = np.searchsorted(ordered, each, side="right") - np.searchsorted(ordered, each - AT_ONCE_SECONDS)
     after = np.searchsorted(ordered, each + AT_ONCE_SECONDS, side="right") - np.searchsorted(ordered, each)
     return np.asarray(np.maximum(before, after) > 1 + MAX_AT_ONCE)  # each counts itself
@@ -338,7 +343,8 @@ def _decided(
     if doubt or node is None:
         return replace(decision, because=doubt or "its node is not known")
     computed = moment.compute(before, moment.following, change.at)
-    chance, result = computed.chance_of(node), Result.AS_COMPUTED
+    chance = computed.chance_of(node)
+    result = Result.AS_COMPUTED
     weights = _weights(moment, computed, node)
     if weighs and computed.placement.is_sampled:
         weights = _tried_weights(moment, computed, node)
@@ -354,11 +360,13 @@ def _decided(
             following.apply(early)
             other = moment.compute(before, following, change.at, edge=edge)
             if other.chance_of(node):
-                computed, result = other, Result.REORDERED
+                computed = other
+                result = Result.REORDERED
                 chance = other.chance_of(node) / (1 + len(orders))
                 break
     landings = computed.landings
-    edited, as_sibling = moment.siblings.beside(moment.following.class_of(before)), 0.0
+    edited = moment.siblings.beside(moment.following.class_of(before))
+    as_sibling = 0.0
     if edited is not None:
         as_sibling = moment.compute(before, moment.following, change.at, edited[0]).chance_of(node)
     return replace(
@@ -378,7 +386,8 @@ def _decided(
 
 
 def _of_binding(change: Change) -> tuple[PodThen, PodThen]:
-    before, after = change.before, change.after
+    before = change.before
+    after = change.after
     assert isinstance(before, PodThen)
     assert isinstance(after, PodThen)
     return before, after
@@ -389,7 +398,8 @@ def _why_unpredictable(moment: _Moment, change: Change, bound_claims: Collection
     kind = moment.following.class_of(pod)
     if moment.schedulers.is_foreign(kind):
         return "its schedulerName is in no configuration that was read"
-    spec, namespace = pod.pod_class.spec, pod.pod_class.namespace
+    spec = pod.pod_class.spec
+    namespace = pod.pod_class.namespace
     ephemeral = any(volume.ephemeral for volume in spec.volumes or ())
     if ephemeral or any((namespace, claim) not in bound_claims for claim in claim_names(spec)):
         return _CLAIMS
@@ -432,7 +442,8 @@ def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tu
     if not len(at) or len(placement.feasible) < 2 or computed.placement.is_sampled:
         return {}
     weights = moment.schedulers.scheduler(computed.pod_class).profile.weights
-    total, found = placement.totals, {}
+    total = placement.totals
+    found = {}
     for plugin, weighted in placement.scores.items():
         weight = weights[plugin]
         if weight:
@@ -443,7 +454,8 @@ def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tu
 
 def _tried_weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tuple[int, ...]]:
     """As ``_weights``, where a sample of the nodes is compared: each weight tried is a range of its own."""
-    scheduler, state = moment.schedulers.scheduler(computed.pod_class), moment.following.state
+    scheduler = moment.schedulers.scheduler(computed.pod_class)
+    state = moment.following.state
     weights = scheduler.profile.weights
     found = {name: [weights[name]] for name in computed.placement.scores if weights[name]}
     tried = sorted({*_TRIED_WEIGHTS, *weights.values()})
@@ -457,10 +469,12 @@ def _tried_weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[s
 
 def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, ...]:
     """The lowest and highest weight to ``MAX_WEIGHT`` with which no node beats the one ``at``, if any."""
-    ahead, behind = score[at] - score, others - others[at]  # weight × ahead ≥ behind for every node
+    ahead = score[at] - score  # weight × ahead ≥ behind for every node
+    behind = others - others[at]
     if (behind[ahead == 0] > 0).any():
         return ()
-    better, worse = ahead > 0, ahead < 0
+    better = ahead > 0
+    worse = ahead < 0
     lowest = int((-(-behind[better] // ahead[better])).max(initial=0))
     highest = int((behind[worse] // ahead[worse]).min(initial=MAX_WEIGHT))
     return (lowest, highest) if lowest <= highest else ()
@@ -468,7 +482,8 @@ def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, ...]
 
 def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[NodeScores, ...]:
     """The node chosen, and the likeliest others, as they were scored."""
-    landings, placement = computed.landings, computed.placement
+    landings = computed.landings
+    placement = computed.placement
     likeliest: list[int] = []
     if landings is not None:
         likeliest = landings.rows[np.argsort(-landings.chance, kind="stable")].tolist()
@@ -478,7 +493,8 @@ def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[
     shown = list(dict.fromkeys([node, *likeliest]))[: 1 + most]
     where = {int(row): at for at, row in enumerate(placement.feasible)}
     scheduler = moment.schedulers.scheduler(computed.pod_class)
-    totals, weights = placement.totals, scheduler.profile.weights
+    totals = placement.totals
+    weights = scheduler.profile.weights
     decided = moment.following.state, computed.pod_class, computed.number
     found = []
     for row in shown:

@@ -20,7 +20,10 @@ from rebalancer.reporting.tables.explain import initials
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import figure, plain, words
 
-_MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS, _MAX_NODES = 12, 5, 5, 8
+_MAX_PROFILES = 12
+_MAX_MISSES = 5
+_MAX_SUSPECTS = 5
+_MAX_NODES = 8
 _MAX_MISSES_OF_A_PAGE = 20
 
 

@@ -91,7 +91,8 @@ def _subjects(ctx: click.Context, incomplete: str, kinds: tuple[str, ...] = ()) 
 
 def _objects(ctx: click.Context, kind: str) -> list[str]:
     """The names of a kind's objects; those of the namespace that was given stand without it."""
-    found, namespace = _names(ctx, kind), ctx.params.get("namespace")
+    found = _names(ctx, kind)
+    namespace = ctx.params.get("namespace")
     if not namespace or kind == "Node":
         return found
     return [name.partition("/")[2] for name in found if name.startswith(f"{namespace}/")]

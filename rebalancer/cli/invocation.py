@@ -201,7 +201,9 @@ def _fail(session: Session, message: str, code: int, error: BaseException | None
     What fails after a signal may have failed because of it, and is reported as interrupted.
     """
     if was_requested():
-        message, code, error = "interrupted", ExitCode.INTERRUPTED, None
+        message = "interrupted"
+        code = ExitCode.INTERRUPTED
+        error = None
     apart = error.lines if isinstance(error, RebalancerError) and session.log_format == "text" else ()
     *others, message = apart or (message,)
     for other in others:

@@ -244,8 +244,10 @@ def _share(text: str) -> float:
     return parse_percentage(text)
 
 
-DURATION, SHARE = Text("duration", _duration), Text("percentage", _share)
-OBJECT_NAME, SIZE = Text("ns/name", _object_name), Text("size", _size)
+DURATION = Text("duration", _duration)
+SHARE = Text("percentage", _share)
+OBJECT_NAME = Text("ns/name", _object_name)
+SIZE = Text("size", _size)
 
 # By the field of PlanOptions that each sets, in the order of --help.
 PLAN: Mapping[str, Option] = {
@@ -467,7 +469,8 @@ def _choice_options(noun: str, example: str, *others: Option) -> Callable[[Comma
 
     def decorate(command: Command) -> Command:
         def wrapped(**values: Any) -> Any:
-            namespace, everywhere = values.pop("namespace", None), values.pop("all_namespaces", False)
+            namespace = values.pop("namespace", None)
+            everywhere = values.pop("all_namespaces", False)
             if namespace is not None and everywhere:
                 raise InputError("-n asks for one namespace, -A for all of them", hint="give one of them")
             from rebalancer.reporting.chosen_rows import Choice  # noqa: PLC0415 - imports numpy

@@ -37,7 +37,8 @@ class PodThen(msgspec.Struct, frozen=True, eq=False):
 
     def counts_as(self, other: PodThen) -> bool:
         """Whether a scheduler cannot tell the pod from how it was at another version."""
-        mine, theirs = self.fields, other.fields
+        mine = self.fields
+        theirs = other.fields
         return self.pod_class is other.pod_class and (
             (mine.uid, mine.node_name, mine.finished, mine.nominated, mine.deleted is None)
             == (theirs.uid, theirs.node_name, theirs.finished, theirs.nominated, theirs.deleted is None)
@@ -64,7 +65,8 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     @property
     def binds(self) -> bool:
         """Whether a pod that was on no node is on one."""
-        before, after = self.before, self.after
+        before = self.before
+        after = self.after
         return (
             isinstance(before, PodThen)
             and isinstance(after, PodThen)
@@ -141,7 +143,9 @@ class ChangeLog:
     def take_all(self) -> tuple[Change, ...]:
         """All that is kept, in the order of versions, and forget it."""
         with self._lock:
-            found, self._changes, self.binds = self._changes, [], 0
+            found = self._changes
+            self._changes = []
+            self.binds = 0
         return tuple(sorted(found, key=lambda change: change.version))
 
     def take(self, version: int) -> None:

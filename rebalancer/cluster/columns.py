@@ -171,7 +171,8 @@ class Columns(Generic[Row]):
 
     def joined(self, other: Columns[Row]) -> Columns[Row]:
         """These rows, and then the others."""
-        mine, theirs = self._columns, other._columns
+        mine = self._columns
+        theirs = other._columns
         return Columns(
             self._type,
             {

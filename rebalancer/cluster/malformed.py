@@ -74,7 +74,8 @@ def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed
     def text(part: Mapping[str, msgspec.Raw], field: str) -> str | None:
         return _as_far_as_it_goes(part.get(field, b""), str)
 
-    named, stated = text(metadata, "name"), text(fields, "malformed")  # stated: by a recording of it
+    named = text(metadata, "name")  # stated: by a recording of it
+    stated = text(fields, "malformed")
     name = _text(named, f"#{position}")
     if stated and len(stated) <= _MAX_REASON_LENGTH:
         reason = stated

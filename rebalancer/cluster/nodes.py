@@ -15,7 +15,10 @@ from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.quantities import checked_amount
 from rebalancer.cluster.records import Taint
 
-CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
+CPU = 0
+MEMORY = 1
+EPHEMERAL_STORAGE = 2
+PODS_COLUMN = 3
 # Taints that the node controller sets on a node from which it does not hear what it needs to.
 _UNBELIEVED = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")

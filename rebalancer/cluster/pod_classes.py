@@ -191,7 +191,8 @@ class ClassIndex:
     def of(cls, classes: Iterable[PodClass], keys: Iterable[bytes]) -> ClassIndex:
         """An index in which these classes have their numbers."""
         index = cls()
-        index.classes, index.keys = list(classes), list(keys)
+        index.classes = list(classes)
+        index.keys = list(keys)
         index._by_key = {key: number for number, key in enumerate(index.keys)}
         return index
 

@@ -164,9 +164,11 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
 
     Raises ValueError when a quantity or a time in it is malformed.
     """
-    metadata, status = pod.metadata, pod.status
+    metadata = pod.metadata
+    status = pod.status
     ready, ready_since, resize_infeasible, unusual = _read_conditions(encoding, status)
-    node_name, annotations = encoding.node_name(pod), metadata.annotations
+    node_name = encoding.node_name(pod)
+    annotations = metadata.annotations
     pod_class, reports = encoding.class_and_reports(pod, node_name, resize_infeasible)
     return PodFields(  # by place, which is faster than by name
         metadata.name,
@@ -200,9 +202,11 @@ def _read_conditions(encoding: Encoding, status: Any) -> tuple[bool, float, bool
     The first condition of a type counts. A time that cannot be believed is unknown.
     """
     ready = infeasible = None
-    ready_since, unusual = math.nan, list[PodCondition]()
+    ready_since = math.nan
+    unusual = list[PodCondition]()
     for found in encoding.conditions(status):
-        kind, status = found.type, found.status
+        kind = found.type
+        status = found.status
         if kind == "Ready" and ready is None:
             ready = status == "True"
             ready_since = _since(encoding, found) if ready else math.nan

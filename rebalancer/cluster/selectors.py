@@ -147,7 +147,9 @@ def fields_match(requirements: tuple[FieldRequirement, ...], fields: Mapping[str
 
 def _split(text: str) -> list[str]:
     """Cut at the commas that are not inside parentheses."""
-    parts, depth, start = [], 0, 0
+    parts = []
+    depth = 0
+    start = 0
     for index, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if character == "," and depth == 0:

@@ -39,7 +39,8 @@ _FALSE = frozenset(("false", "False", "FALSE"))
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _MAX_NUMBER_LENGTH = 40
-_MAX_KEY_SHOWN, _MAX_MESSAGE = 100, 2000  # characters
+_MAX_KEY_SHOWN = 100  # characters
+_MAX_MESSAGE = 2000
 
 _SURPRISES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?i)yes|on|y"), "{} is a boolean to some YAML readers", 'write true, or quote it: "{}"'),

@@ -310,10 +310,12 @@ class RunSpans:
                 self._eviction.close()
             case MoveEnded(outcome):
                 self._eviction.close()  # which was not requested after all
-                pod, now = outcome.move.pod, self._clock()
+                pod = outcome.move.pod
+                now = self._clock()
                 eviction = self._granted.pop(pod.uid, None)
                 if eviction is not None:
-                    began, ended = outcome.evicted_at or now, outcome.ready_at or now
+                    began = outcome.evicted_at or now
+                    ended = outcome.ready_at or now
                     fields = {"pod": pod.full_name, "node": outcome.node, "result": outcome.result.value}
                     record("landing", began, ended, eviction, **fields)
             case WaveFinished():

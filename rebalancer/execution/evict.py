@@ -92,7 +92,8 @@ class AnswerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ANY = range(1000)
-_CLIENT_ERRORS, _SERVER_ERRORS = range(400, 500), range(500, 600)
+_CLIENT_ERRORS = range(400, 500)
+_SERVER_ERRORS = range(500, 600)
 _EVACUATION = ("Eviction triggered evacuation",)  # the pod was not evicted, and is moved in another way
 _TURNED_AWAY = (  # by flow control, or by an API server that shuts down
     "Too many requests, please try again later.",
@@ -126,7 +127,8 @@ NO_ANSWER = AnswerRow(statuses=(), open=True, again=True)
 
 def row_of(error: StatusError) -> AnswerRow:
     """What follows from an answer that did not accept the request."""
-    own, text = error.is_status, f"{error.message} {error.text}"
+    own = error.is_status
+    text = f"{error.message} {error.text}"
     return next(row for row in ANSWERS if row.fits(error.status, own, text))
 
 

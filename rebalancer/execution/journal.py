@@ -29,7 +29,8 @@ from rebalancer.planning.plan import Move
 from rebalancer.redaction import safe_json, without_secrets
 
 RUN_STARTED = "run-started"
-EVICTING, RESTARTING = "evicting", "restarting"  # each before the request, and followed by what it came to
+EVICTING = "evicting"  # each before the request, and followed by what it came to
+RESTARTING = "restarting"
 ASKING = "asking"  # in their stead in a dry run
 _MAX_TEXT_LENGTH = 1000
 _MAX_FILE_BYTES = 256 << 20

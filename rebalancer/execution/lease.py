@@ -120,7 +120,8 @@ class HeldLease(msgspec.Struct, eq=False):
         hand. Where less is left, also because that reading took so long, it is renewed. Raises LeaseLostError
         when it is not ours or cannot be renewed in time.
         """
-        needed, began = self._needed, self._lease.now()
+        needed = self._needed
+        began = self._lease.now()
         if self.seconds_left > needed:
             self._confirm()
         if self._lost is None and (self._released or self.seconds_left <= needed):
@@ -393,7 +394,8 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         return text_of(spec, "holderIdentity") in ("", self.identity)
 
     def _held(self, spec: dict[str, Any], seconds: float) -> LeaseHeldError:
-        holder, renewed = text_of(spec, "holderIdentity")[:200], text_of(spec, "renewTime")[:40]
+        holder = text_of(spec, "holderIdentity")[:200]
+        renewed = text_of(spec, "renewTime")[:40]
         return LeaseHeldError(
             f"held by {holder!a}, renewed {renewed} for {seconds:.0f} s",
             where=self.where,
@@ -424,7 +426,8 @@ class LeaseWatch:
         Raises RightsError, UnreachableError, InputError when its namespace does not exist, or
         StopRequestedError.
         """
-        lease, began = self._lease.within(self._lease.duration_seconds), self._lease.now()
+        lease = self._lease.within(self._lease.duration_seconds)
+        began = self._lease.now()
         item = lease.read()  # as it was at ``began`` or later
         spec = spec_of(item)
         self.holder = text_of(spec, "holderIdentity")[:200]
@@ -439,8 +442,10 @@ class LeaseWatch:
         return held
 
     def _expired(self, item: dict[str, Any], now: float) -> bool:
-        record, seconds = record_of(item), duration_of(spec_of(item), self._lease.duration_seconds)
+        record = record_of(item)
+        seconds = duration_of(spec_of(item), self._lease.duration_seconds)
         if record != self._seen:
-            self._seen, self._since = record, self._lease.now()
+            self._seen = record
+            self._since = self._lease.now()
             return False
         return seconds <= MAX_WATCHED_SECONDS and now - self._since >= seconds

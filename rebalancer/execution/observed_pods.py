@@ -182,9 +182,11 @@ class _Controller(records.ApiObject, frozen=True):
         """Why it makes no pod in the stead of this one; empty where it does not say."""
         if self.metadata.deletion_timestamp is not None:
             return "is being deleted"
-        wanted, has = self.spec.replicas, self.status.replicas
+        wanted = self.spec.replicas
+        has = self.status.replicas
         if wanted is not None and pod.controller_kind == STATEFUL_SETS.name:
-            first, number = self.spec.ordinals.start if self.spec.ordinals else 0, pod.name.rpartition("-")[2]
+            first = self.spec.ordinals.start if self.spec.ordinals else 0
+            number = pod.name.rpartition("-")[2]
             has = wanted if number.isdecimal() and int(number) >= first + wanted else -1
         if wanted is not None and has >= wanted:
             return f"wants {counted(wanted, 'pod')} and has them" if wanted else "wants no pods"
@@ -202,7 +204,8 @@ _CONTROLLERS = {
 
 def why_not_replaced(api: RawApi, pod: PodReference) -> str:
     """Why the controller of an evicted pod has made no replacement; empty where that is not known."""
-    kind, name = _CONTROLLERS.get(pod.controller_kind), f"{pod.controller_kind} {pod.controller_name}"
+    kind = _CONTROLLERS.get(pod.controller_kind)
+    name = f"{pod.controller_kind} {pod.controller_name}"
     if kind is None:
         return ""
     path = object_path(kind.api_version, pod.namespace, kind.plural)

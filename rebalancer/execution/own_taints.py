@@ -42,7 +42,8 @@ from rebalancer.planning.steering import HOT, taint_ends
 
 LOGGER = logging.getLogger(__name__)
 _ATTEMPTS = 5  # for one node that others change at the same time
-_END_SECONDS, _NODE_SECONDS = 5.0, 0.5  # for taking all taints away, even after a request to stop
+_END_SECONDS = 5.0  # for taking all taints away, even after a request to stop
+_NODE_SECONDS = 0.5
 _MOST_SAID = 5  # nodes that keep their taint, one by one
 _RIGHT = "it needs get and patch on nodes: k8s/components/steer grants both"
 
@@ -107,8 +108,10 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
 
         Why it failed is said.
         """
-        seconds, failed = _END_SECONDS + _NODE_SECONDS * len(self._set), list[str]()
-        api, until = self._api.finishing(seconds).within(seconds), times.render(self.until)
+        seconds = _END_SECONDS + _NODE_SECONDS * len(self._set)
+        failed = list[str]()
+        api = self._api.finishing(seconds).within(seconds)
+        until = times.render(self.until)
         for name in self._set:
             stays = name in staying and self._clock() < self.until
             ends = min(int(self._clock() + self._stays_seconds), int(self.until))
@@ -153,11 +156,13 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         Where it ``renews``, the node gets the taint for one that goes, and none otherwise. ``expected`` does
         all this where the node's taints are as they were seen last.
         """
-        path, what = f"/api/v1/nodes/{quote(name, safe='')}", f"{'taint' if value else 'untaint'} node {name}"
+        path = f"/api/v1/nodes/{quote(name, safe='')}"
+        what = f"{'taint' if value else 'untaint'} node {name}"
         if api.retries.run.stopped:
             expected = ()  # a read, unlike a write, does not begin then
         for attempt in range(_ATTEMPTS):
-            at_once, expected = expected, ()
+            at_once = expected
+            expected = ()
             try:
                 body = at_once or self._replaced(api, what, path, name, value, goes, renews=renews)
                 if body is not None:

@@ -59,7 +59,8 @@ class _Restart(Attempts):
 
     def __init__(self, client: EvictionClient, move: Move) -> None:
         super().__init__(client, move)
-        namespace, name = move.pod.namespace, move.pod.workload.partition("/")[2]
+        namespace = move.pod.namespace
+        name = move.pod.workload.partition("/")[2]
         self._what = f"deployment {namespace}/{name}"
         self._path = object_path("apps/v1", namespace, "deployments", name)
         self._version = ""  # of the Deployment as it was judged

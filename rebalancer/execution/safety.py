@@ -418,10 +418,12 @@ SafetyCheck = Callable[[Safety, ClusterHealth], str]
 
 def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str:
     """More nodes are not ready than the policy allows."""
-    count, most = len(health.not_ready_nodes), safety.max_not_ready_nodes.of(health.node_count)
+    count = len(health.not_ready_nodes)
+    most = safety.max_not_ready_nodes.of(health.node_count)
     if count <= most:
         return ""
-    names, limit = _some(health.not_ready_nodes), safety.max_not_ready_nodes
+    names = _some(health.not_ready_nodes)
+    limit = safety.max_not_ready_nodes
     of_all = counted(health.node_count, "node is", "nodes are")
     setting = f"the limit is {limit} (safety.maxNotReadyNodes)"
     return f"{count:,} of {of_all} not ready ({names}); {setting}"
@@ -429,7 +431,8 @@ def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str:
 
 def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:
     """More pods wait for a node than the policy allows."""
-    count, limit = len(health.pending_pods), safety.max_pending_pods
+    count = len(health.pending_pods)
+    limit = safety.max_pending_pods
     if count <= limit.of(health.pod_count):
         return ""
     of_all = f"{count:,} of " if limit.percent else ""

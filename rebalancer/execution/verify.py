@@ -206,7 +206,8 @@ class LandingPoller(msgspec.Struct, eq=False):
         """
         if not self.evicted:
             return ()
-        clock, watched = self._clock, WatchedReplacements(self._pods_seen, self.evicted, self._before)
+        clock = self._clock
+        watched = WatchedReplacements(self._pods_seen, self.evicted, self._before)
         deadline = clock.monotonic() + timeout_seconds
         appraisals: tuple[Appraisal, ...] = ()
         trouble = ""  # why the pods could not be read

@@ -230,7 +230,8 @@ class _Run:
         )
 
     def _finished(self) -> Outcomes:
-        stop, dry_run = self._stream.stop_reason, self._context.dry_run
+        stop = self._stream.stop_reason
+        dry_run = self._context.dry_run
         outcomes = tuple(self._outcomes[move.pod.uid] for move in self._moves())
         # What a plan had to skip is no failure of a run that has planned again since.
         last = {move.pod.uid for move in self._plan.moves}
@@ -287,7 +288,8 @@ class _Run:
         return StopReason(Stop.BRAKE, why) if why else None
 
     def _read_health(self) -> ClusterHealth:
-        now, plan = self._clock.now(), self._plan
+        now = self._clock.now()
+        plan = self._plan
         schedulers = self._context.schedulers_of(plan)
         health = read_health(self._context.api, now, self._begun_at, schedulers, plan.pod_count)
         for unknown in health.unknown:
@@ -306,7 +308,9 @@ class _Run:
     def _progress(self) -> Progress:
         """What has become of the plan, its moves as they were judged last."""
         landed = {outcome.move.pod.uid: outcome.move for outcome in self._landed}
-        made, kept, left = list[Move](), list[Move](), list[Move]()
+        made = list[Move]()
+        kept = list[Move]()
+        left = list[Move]()
         for move in self._plan.moves:
             outcome = self._outcomes.get(move.pod.uid)
             if outcome is None:
@@ -338,9 +342,12 @@ class _Run:
         pods = read_pods(self._context.api, self._scopes(moves))
         before = frozenset(pod.metadata.uid for pod in pods)
         self._stream.publish(events.WaveStarted(wave, moves))
-        check, watched = self._context.replanner.check_landing, self._context.pods.watched
+        check = self._context.replanner.check_landing
+        watched = self._context.pods.watched
         landings = LandingPoller(before, self._read, check, self._clock, watched)
-        left, self._landed, self._has_kept = list(moves), (), False
+        left = list(moves)
+        self._landed = ()
+        self._has_kept = False
         allowed = self._context.execution.on_unexpected_landing
         while left:
             over = self._clock.why_over()
@@ -348,7 +355,8 @@ class _Run:
                 self._stream.stop(over)
             if self._stream.stop_reason is not None:
                 break
-            following, left = self._after_landings(left[0]), left[1:]
+            following = self._after_landings(left[0])
+            left = left[1:]
             attempt = self._evict(following) if following else None
             if attempt is None:
                 self._has_kept |= not self._context.dry_run and bool(self._progress().kept)
@@ -424,9 +432,11 @@ class _Run:
         if not attempt.is_granted:
             self._not_granted(attempt)
         elif dry_run:
-            result, would = Result.WOULD_EVICT, "the API server would evict it"
+            result = Result.WOULD_EVICT
+            would = "the API server would evict it"
             if move.is_restart:
-                result, would = Result.WOULD_RESTART, f"it would let {move.pod.workload} be restarted"
+                result = Result.WOULD_RESTART
+                would = f"it would let {move.pod.workload} be restarted"
             elif attempt.verdict is Verdict.STARTED:
                 would = f"its eviction would begin so: {attempt.message}"
             self._end(move, result, f"dry run: {would}")
@@ -449,7 +459,8 @@ class _Run:
         return stop is None
 
     def _not_granted(self, attempt: Attempt) -> None:
-        move, message = attempt.move, attempt.message
+        move = attempt.move
+        message = attempt.message
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
         perhaps = attempt.at if attempt.verdict is Verdict.UNKNOWN else None
         self._end(move, Result.of(attempt.verdict), message, evicted_at=perhaps)
@@ -493,7 +504,8 @@ class _Run:
 
     def _explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why a controller has made no replacement where it says so."""
-        api, found = self._context.api.finishing(_LAST_LOOK_SECONDS).within(_LAST_LOOK_SECONDS), []
+        api = self._context.api.finishing(_LAST_LOOK_SECONDS).within(_LAST_LOOK_SECONDS)
+        found = []
         for outcome in outcomes:
             none = outcome.result is Result.NOT_REPLACED
             why = why_not_replaced(api, outcome.move.pod) if none else ""

@@ -55,7 +55,9 @@ class Corrected(msgspec.Struct, frozen=True, eq=False):
 
 def _share_before(load: LoadReport, rows: IntArray, moments: FloatArray) -> FloatArray:
     """(rows, resources) the share of each figure's window before a moment of its row; 1 for older figures."""
-    measured, window, moment = load.measured_at[rows], load.window_seconds[rows], moments[:, None]
+    measured = load.measured_at[rows]
+    window = load.window_seconds[rows]
+    moment = moments[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         inside = np.where(window > 0, (moment - (measured - window)) / np.where(window > 0, window, 1.0), 0.0)
         share = np.where(moment >= measured, 1.0, np.clip(inside, 0.0, 1.0))
@@ -172,7 +174,8 @@ def _share_not_running(load: LoadReport, nodes: IntArray, started: FloatArray) -
     Only a mean weighs a part of its window by how long it lasted: a percentile may show nothing of a pod that
     runs for the last tenth of it. Requests show every pod at once.
     """
-    source, inside = load.source[nodes], _share_before(load, nodes, started)
+    source = load.source[nodes]
+    inside = _share_before(load, nodes, started)
     for column in range(len(load.resources)):
         slow = _has(source[:, column], [item[column] != "mean" for item in load.statistics])
         inside[slow, column] = np.ceil(inside[slow, column])
@@ -209,7 +212,8 @@ def end_times(snapshot: Snapshot) -> FloatArray:
 
     A container that is killed gets its grace period, which is left out here: its load leaves either way.
     """
-    pods, of_job = snapshot.pods, _ends_of_jobs(snapshot)
+    pods = snapshot.pods
+    of_job = _ends_of_jobs(snapshot)
     seconds, moments = np.full((2, len(pods.classes)), np.inf)
     for index, pod in enumerate(pods.classes):
         if pod.spec.active_deadline_seconds is not None:

@@ -84,7 +84,8 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def _on_nodes(self, amounts: FloatArray) -> FloatArray:
         """(nodes, …) the sum of (pods, …) amounts over the pods on each node; unknown ones add nothing."""
-        bound, total = self.pod_node >= 0, np.zeros((len(self.usage), *amounts.shape[1:]))
+        bound = self.pod_node >= 0
+        total = np.zeros((len(self.usage), *amounts.shape[1:]))
         np.add.at(total, self.pod_node[bound], np.nan_to_num(amounts[bound], nan=0.0))
         return total
 
@@ -105,7 +106,8 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
         pods = self._on_nodes(self.pod_usage)
         more = pods > self.usage * (1.0 + _ROUNDING)
         share = np.where(more, self.usage / np.where(more, pods, 1.0), 1.0)
-        relief, bound = self.pod_usage.copy(), self.pod_node >= 0
+        relief = self.pod_usage.copy()
+        bound = self.pod_node >= 0
         relief[bound] *= share[self.pod_node[bound]]
         return relief
 
@@ -176,7 +178,8 @@ def with_pods(usage: FloatArray, pod_count: FloatArray | IntArray | float) -> Fl
 
 def percent_of_allocatable(usage: FloatArray, pod_count: IntArray, allocatable: FloatArray) -> FloatArray:
     """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where unknown."""
-    amounts, known = with_pods(usage, pod_count), allocatable > 0
+    amounts = with_pods(usage, pod_count)
+    known = allocatable > 0
     if known.all():
         return 100.0 * amounts / allocatable
     return np.where(known, 100.0 * amounts / np.where(known, allocatable, 1.0), np.nan)

@@ -19,8 +19,11 @@ from rebalancer.cluster import quantities, times
 from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 
-CPU_TYPE, MEMORY_TYPE = "CPU", "Memory"
-AVERAGE, DEVIATION, LATEST = "AVG", "STD", "Latest"
+CPU_TYPE = "CPU"
+MEMORY_TYPE = "Memory"
+AVERAGE = "AVG"
+DEVIATION = "STD"
+LATEST = "Latest"
 _MAX_PERCENT = 1e9
 
 

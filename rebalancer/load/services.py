@@ -43,7 +43,8 @@ def service_of(address: str) -> ServiceAddress | None:
     """The service an address ``http://NAME.NAMESPACE[.svc…][:PORT]`` names; None when it names none."""
     try:
         url = urlsplit(address)
-        number, path = url.port, checked_path(url.path)
+        number = url.port
+        path = checked_path(url.path)
     except ValueError:  # a port beyond 65535, brackets that do not close, a path that leads elsewhere
         return None
     labels = (url.hostname or "").split(".")

@@ -96,7 +96,8 @@ def read_load(
                 if source.prometheus.address is None:
                     prometheus_address(snapshot)  # says why none was found
                 reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
-                found, of_pods = reader.node_figures(), reader.pod_figures()
+                found = reader.node_figures()
+                of_pods = reader.pod_figures()
             else:
                 found = _of_nodes(source, snapshot, view, requests, now)
         except RebalancerError as error:
@@ -223,7 +224,8 @@ def _measured(snapshot: Snapshot) -> NodeUsage:
     return node_usage_of_metrics(snapshot.recording.records(NODE_METRICS), snapshot.nodes)
 
 
-_NAME, _COMPONENT = "app.kubernetes.io/name", "app.kubernetes.io/component"
+_NAME = "app.kubernetes.io/name"
+_COMPONENT = "app.kubernetes.io/component"
 # Whose Service it is, by its labels; only servers that answer /api/v1 at their root.
 _LABELS: tuple[Mapping[str, str], ...] = (
     {"app": "kube-prometheus-stack-prometheus"},
@@ -259,7 +261,8 @@ def prometheus_address(snapshot: Snapshot) -> str:
 
 def _addresses(snapshot: Snapshot) -> Iterator[str]:
     for item in snapshot.recording.records(SERVICES):
-        labels, ports = item.metadata.labels or {}, item.spec.ports or ()
+        labels = item.metadata.labels or {}
+        ports = item.spec.ports or ()
         if not any(wanted.items() <= labels.items() for wanted in _LABELS):
             continue
         port = ports[0] if len(ports) == 1 else next((each for each in ports if each.name in _PORTS), None)
@@ -269,7 +272,8 @@ def _addresses(snapshot: Snapshot) -> Iterator[str]:
 
 def with_addresses(loaded: LoadedPolicy, snapshot: Snapshot) -> LoadedPolicy:
     """The policy with the address of each Prometheus that it does not name, where exactly one was found."""
-    sources, policy = [], loaded.policy
+    sources = []
+    policy = loaded.policy
     for source in policy.load.sources:
         if isinstance(source, PrometheusSource) and source.prometheus.address is None:
             try:

@@ -96,7 +96,8 @@ def nothing_measured(rows: int) -> FloatArray:
 
 def node_usage_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) -> NodeUsage:
     """metrics-server's node figures; one that does not parse is a warning and its node unknown."""
-    usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
+    usage = nothing_measured(len(nodes))
+    measured_at = nothing_measured(len(nodes))
     window = np.zeros(len(nodes))
     warnings: list[str] = []
     seen: set[int] = set()
@@ -153,7 +154,8 @@ def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
 
 def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsage:
     """load-watcher's averages (else its latest figures), turned from percent of capacity into amounts."""
-    usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
+    usage = nothing_measured(len(nodes))
+    measured_at = nothing_measured(len(nodes))
     spread = nothing_measured(len(nodes))
     warnings: list[str] = []
     capacity = nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
@@ -333,7 +335,8 @@ def with_shares(
     ``requests`` is (pods, 2): cpu and memory. ``by_requests`` is (nodes, resources): the figure of a node is
     the sum of what its pods request, so each of them uses just that.
     """
-    usage, methods = measured.usage.copy(), measured.methods.copy()
+    usage = measured.usage.copy()
+    methods = measured.methods.copy()
     system = (nodes.capacity - nodes.allocatable)[:, [CPU, MEMORY]].astype(np.float64)
     bound = pods.node >= 0
     for column in range(usage.shape[1]):

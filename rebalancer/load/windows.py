@@ -160,7 +160,8 @@ def over_earlier_runs(
     if samples is None:
         lack = f"no state of earlier runs: load.window {window.seconds:g} s is not covered"
         return replace(figures, warnings=(*figures.warnings, f"{figures.source}: {lack}"))
-    usage, spread = figures.usage.copy(), np.full(figures.usage.shape, np.nan)
+    usage = figures.usage.copy()
+    spread = np.full(figures.usage.shape, np.nan)
     own = figures.window_seconds
     windows = np.broadcast_to(own[:, None] if own.ndim == 1 else own, usage.shape).copy()
     whole = room(nodes, figures)

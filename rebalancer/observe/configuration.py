@@ -153,7 +153,9 @@ def configuration_of_aks(snapshot: Snapshot, api: RawApi) -> ConfigurationText |
 _METADATA_ONLY = {
     "Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 }
-_MAX_PAGES, _MAX_LOOKED_AT, _MAX_FOUND = 20, 10, 10
+_MAX_PAGES = 20
+_MAX_LOOKED_AT = 10
+_MAX_FOUND = 10
 _SYSTEM = "kube-system"
 
 

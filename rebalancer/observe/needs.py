@@ -91,7 +91,8 @@ class Needs(msgspec.Struct):
 
     def observe(self, api: RawApi, watcher: bytes | None = None) -> Observation:
         """Ask for all of it. Raises StopRequestedError, and RebalancerError where no version can be had."""
-        watchers, missing = {ANY_ADDRESS: watcher} if watcher is not None else {}, {}
+        watchers = {ANY_ADDRESS: watcher} if watcher is not None else {}
+        missing = {}
 
         def ask_watcher(address: str) -> Iterator[None]:
             answer = _answer_of_watcher(api, address)
@@ -146,7 +147,8 @@ def ask_ahead(
     Nothing where an address is yet to be found: the clocks of all servers are compared with one moment.
     Raises StopRequestedError.
     """
-    responses, requests = RecordedResponses(now), dict[tuple[Connection, PrometheusQuery], None]()
+    responses = RecordedResponses(now)
+    requests = dict[tuple[Connection, PrometheusQuery], None]()
     for loaded, schedulers in policies:
         scored = scored_resources(loaded.policy, schedulers)
         for source in loaded.policy.load.sources:

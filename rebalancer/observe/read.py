@@ -149,8 +149,10 @@ def observe(
     configuration of the scheduler that cannot be used raises InputError, or is given to ``unusable``. A load
     source that does not answer raises nothing: that is what was observed of it.
     """
-    namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
-    plugins, own_pod = InstalledPlugins(), (f"{namespace}/{name}" if namespace and name else "")
+    namespace = environment.get("POD_NAMESPACE", "")
+    name = environment.get("POD_NAME", "")
+    plugins = InstalledPlugins()
+    own_pod = f"{namespace}/{name}" if namespace and name else ""
     texts: dict[str, ConfigurationText | None] = {}
     for loaded in policies:
         texts |= configuration_texts(loaded, options.scheduler_config, api)
@@ -315,7 +317,8 @@ def state_store(options: PlanOptions, api: RawApi | None, *, acts: bool = False)
 
     A command that does not act uses that file only if it is there. Logs which state is used.
     """
-    path, config_map = options.state_path, options.state_config_map
+    path = options.state_path
+    config_map = options.state_config_map
     if path is None and config_map is None and (api is None or runs_in_a_cluster()):
         return None
     from rebalancer.state.stores import ConfigMapStore, FileStore  # noqa: PLC0415 - imports filelock

@@ -51,7 +51,8 @@ _MAX_DIFFERENCES = 288  # moments that lean on one full moment: what is damaged 
 _MAX_GROWN = 64 << 20  # bytes that a moment may have beyond twice those of the full one it leans on
 _MAX_CLASSES = 20_000  # of the pods of all moments read, before they are numbered anew
 _LEVEL = 3
-_MAX_TABLE_LOG, _MAX_WINDOW_LOG = 22, 27  # of zstd: 16 MiB of memory each, and 128 MiB looked back
+_MAX_TABLE_LOG = 22  # of zstd: 16 MiB of memory each, and 128 MiB looked back
+_MAX_WINDOW_LOG = 27
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)\.(full|diff)\.zst", re.ASCII)
 _UNFINISHED = re.compile(rf"\.{_NAME.pattern}\..+", re.ASCII)  # what a writer that is killed leaves
 _STAMP = "%Y%m%dT%H%M%S.%f"
@@ -146,8 +147,10 @@ class Timeline:
 
     def recording(self, moment: float) -> Recording:
         """The cluster as it was recorded at one of the moments; InputError when its file is damaged."""
-        where, contents = self.folder / self._names[moment], self.contents(moment)
-        listings, documents = {}, {}
+        where = self.folder / self._names[moment]
+        contents = self.contents(moment)
+        listings = {}
+        documents = {}
         with collector_paused():
             for name, content in contents.items():
                 plural = name.removesuffix(".json")
@@ -178,8 +181,10 @@ class Timeline:
     def _pods_of(self, items: bytes) -> Listing | None:
         """The pods of a list; those of the moment before are not read again. None where one is malformed."""
         if len(self._classes.classes) > _MAX_CLASSES:
-            self._classes, self._pods = ClassIndex(), {}
-        collector, end = PodCollector(self._classes), b"]}\n"
+            self._classes = ClassIndex()
+            self._pods = {}
+        collector = PodCollector(self._classes)
+        end = b"]}\n"
         lines = items.removesuffix(end).split(b",\n") if items.endswith(end) and items != end else ()
         try:
             self._pods = collector.add_lines(lines, self._pods)
@@ -260,7 +265,8 @@ class TimelineWriter:
                 self._patching = _patching(Timeline(folder, names).full_moment(full))
                 self._base_bytes = (folder / full).stat().st_size
                 leaning = [(folder / name).stat().st_size for name in names.values() if name > full]
-                self._differences, self._leaning_bytes = len(leaning), sum(leaning)
+                self._differences = len(leaning)
+                self._leaning_bytes = sum(leaning)
 
     def write(self, observation: Observation, state: RunState | None) -> int:
         """Write a moment, and return the bytes that took; 0 where it is not after the last one.
@@ -269,19 +275,23 @@ class TimelineWriter:
         """
         if self.last is not None and _stamp(observation.now) <= _stamp(self.last):
             return 0
-        content, packed = _encode(contents_of(observation, state)), b""
+        content = _encode(contents_of(observation, state))
+        packed = b""
         if self._patching is not None and self._differences < _MAX_DIFFERENCES:
             packed = self._patching.compress(content)
         with _writing(self._folder):
             leaning = self._leaning_bytes + len(packed)
             # What leans on the newest full moment cannot go, so half of the folder is enough of that.
             if packed and len(packed) < self._base_bytes and self._base_bytes + leaning <= self._most / 2:
-                self._differences, self._leaning_bytes = self._differences + 1, leaning
+                self._differences = self._differences + 1
+                self._leaning_bytes = leaning
                 files.replace(self._folder / f"{_stamp(observation.now)}.diff.zst", packed)
             else:
                 packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
                 files.replace(self._folder / f"{_stamp(observation.now)}.full.zst", packed)
-                self._patching, self._differences, self._base_bytes = _patching(content), 0, len(packed)
+                self._patching = _patching(content)
+                self._differences = 0
+                self._base_bytes = len(packed)
                 self._leaning_bytes = 0
             self._forget_oldest()
         self.last = observation.now

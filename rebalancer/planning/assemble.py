@@ -76,7 +76,8 @@ def assemble(
     have a known load; that it would be refused is among its warnings then. Raises RebalancerError when the
     scheduler's configuration cannot be used, or no load source answered.
     """
-    digest, snapshot = digest_of(observation, loaded, state), observation.snapshot
+    digest = digest_of(observation, loaded, state)
+    snapshot = observation.snapshot
     loaded = with_addresses(loaded, snapshot)
     policy = loaded.policy
     schedulers = tuple(
@@ -137,7 +138,8 @@ def listed_nodes(
     nodes: Iterable[NodeReport], snapshot: Snapshot, labels: Sequence[str] = ()
 ) -> tuple[ListedNode, ...]:
     """The nodes with their room, what their pods take of it, and those of these labels that they have."""
-    table, pods = snapshot.nodes, snapshot.pods
+    table = snapshot.nodes
+    pods = snapshot.pods
     bound = pods.node >= 0
     taken = []
     for limits in (False, True):

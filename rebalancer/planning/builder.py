@@ -84,7 +84,9 @@ _RATES = {"per_hour": 3600.0, "per_day": 86_400.0}
 
 def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
     """The limits of a policy that count more than a run, or less than the cluster."""
-    limits, table, state = inputs.policy.limits, inputs.snapshot.nodes, inputs.state
+    limits = inputs.policy.limits
+    table = inputs.snapshot.nodes
+    state = inputs.state
     if not (limits.rates or limits.scoped):
         return
     labels = {
@@ -140,7 +142,8 @@ class UsedLimits(msgspec.Struct):
     @classmethod
     def of(cls, inputs: PlanningInputs, made: Sequence[Move] = ()) -> UsedLimits:
         """What earlier plans of the same run have used, and this one if it has ``made`` some of its moves."""
-        made, row_of = (*inputs.made, *made), inputs.snapshot.nodes.row
+        made = (*inputs.made, *made)
+        row_of = inputs.snapshot.nodes.row
         bounds = tuple(_bounds(inputs, made))
         workloads = (move.pod for move in made if move.pod.workload and not move.finished)
         counts: dict[str, Counter[object]] = {
@@ -167,7 +170,8 @@ class UsedLimits(msgspec.Struct):
 
     def _counting(self, pod: Candidate) -> Iterator[tuple[str, object, int]]:
         """The name of each limit that counts a pod, what it counts it by, and how many of these it allows."""
-        limits, workload = self.limits, pod.workload
+        limits = self.limits
+        workload = pod.workload
         yield "per_run", "per_run", limits.per_run
         yield "per_node", pod.source, limits.per_node
         yield "per_namespace", pod.namespace, limits.per_namespace
@@ -261,14 +265,18 @@ class PlanBuilder:
 
     def __init__(self, prepared: PreparedInputs, peers: Sequence[Peer]) -> None:
         """``peers`` are the strategies of the policy, for none of which a move may spoil anything."""
-        inputs, eviction, scenarios = prepared.inputs, prepared.eviction, prepared.start.copy()
+        inputs = prepared.inputs
+        eviction = prepared.eviction
+        scenarios = prepared.start.copy()
         self.scenarios = scenarios
         self.evaluator = prepared.evaluator(peers)
         self.moves: list[PlannedMove] = []
-        self._inputs, self._policy = inputs, inputs.policy
+        self._inputs = inputs
+        self._policy = inputs.policy
         self._most = inputs.policy.planning.max_placements
         self._pods = inputs.snapshot.pods
-        self._eviction, self._classes = eviction, scenarios.all[0].after_termination.classes
+        self._eviction = eviction
+        self._classes = scenarios.all[0].after_termination.classes
         self._confidence = _chance_of_none_bad(inputs.made)
         self._wave = Wave()
         self.used = UsedLimits.of(inputs)
@@ -287,7 +295,8 @@ class PlanBuilder:
         """
         other = copy.copy(self)
         other.moves = list(self.moves)
-        other.scenarios, other._later = self.scenarios.copy(), None
+        other.scenarios = self.scenarios.copy()
+        other._later = None
         other.used = self.used.copy(limits)
         if placements is not None:
             most = self._policy.planning.max_placements
@@ -301,7 +310,8 @@ class PlanBuilder:
     def taint(self, taint: Taint, nodes: Sequence[int]) -> None:
         """Go on as if these nodes had a hard taint, and no others had it."""
         self.evaluator.placements.forget()
-        self._later, self.has_tainted = None, True
+        self._later = None
+        self.has_tainted = True
         for scenario in self.scenarios.all:
             for state in (scenario.while_terminating, scenario.after_termination):
                 state.taint(taint, nodes)
@@ -412,7 +422,8 @@ class PlanBuilder:
     def next_wave(self) -> None:
         """Begin a new wave, unless this one is still empty."""
         if self._wave.moves:
-            self.scenarios, self._later = self._next_scenarios(), None
+            self.scenarios = self._next_scenarios()
+            self._later = None
             self._wave = Wave(self._wave.number + 1)
 
     def add(self, move: AcceptedMove) -> None:
@@ -467,7 +478,8 @@ class PlanBuilder:
             if target != candidate.source:  # where it uses what the pod before it does
                 scenario.usage[candidate.source] -= candidate.relief
                 scenario.usage[target] += candidate.usage
-        wave, pod = self._wave, self._made_beside(candidate)
+        wave = self._wave
+        pod = self._made_beside(candidate)
         spent = Counter(item.name for item in self._eviction.budgets.spent_by(candidate.row))
         self._wave = replace(
             wave,

@@ -108,7 +108,8 @@ def _kept(kept: Sequence[UnmovedPod]) -> str:
 
 def _nearest(prepared: PreparedInputs) -> tuple[Distance, ...]:
     """The nodes whose load is nearest to a threshold, each in its nearest resource."""
-    hotness, percent = prepared.hotness, prepared.inputs.load.percent
+    hotness = prepared.hotness
+    percent = prepared.inputs.load.percent
     names = prepared.inputs.snapshot.nodes.names
     distances: list[tuple[float, Distance]] = []
     for row in range(len(names)):

@@ -57,7 +57,8 @@ class Disruption:
 
     def costs(self, rows: Sequence[PodRow]) -> FloatArray:
         """(rows,) the weighted sum of the costs of restarting each pod, every one of them from 0 to 1."""
-        weights, workloads = self._weights, [self._workloads.of(row) for row in rows]
+        weights = self._weights
+        workloads = [self._workloads.of(row) for row in rows]
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
         annotations = [self._pods.annotations[row] for row in rows]
         deletion = np.array([annotated_cost(item, DELETION_COST) for item in annotations], np.float64)
@@ -97,7 +98,8 @@ class Disruption:
     @cached_property
     def _brought(self) -> frozenset[tuple[str, str]]:
         """The workloads that were moved within the cooldownWindow, each with a node that it was moved to."""
-        state, since = self._inputs.state, self._inputs.now - self._inputs.policy.planning.cooldown_window
+        state = self._inputs.state
+        since = self._inputs.now - self._inputs.policy.planning.cooldown_window
         moves = state.moves if state else ()
         return frozenset(
             (f"{move.namespace}/{move.workload}", move.to_node)

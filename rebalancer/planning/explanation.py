@@ -173,7 +173,11 @@ Explanation = PodExplanation | NodeExplanation | WorkloadExplanation
 
 
 # What a verdict may be besides a code of planning.reasons.
-VERDICTS = MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING = "Moved", "Evictable", "NodeNotHot", "Pending"
+MOVED = "Moved"
+EVICTABLE = "Evictable"
+NODE_NOT_HOT = "NodeNotHot"
+_PENDING = "Pending"
+VERDICTS = (MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING)
 LOAD_NOT_KNOWN = "nothing protects it, and the load of its node is not known"
 _MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
@@ -206,7 +210,8 @@ class PodExplainer:
         self._evaluator = prepared.evaluator(self._strategies)
         self._row = row
         self._node = prepared.node_of(row)  # -1 while Pending
-        table, finished = prepared.table_of(row), prepared.has_finished(row)
+        table = prepared.table_of(row)
+        finished = prepared.has_finished(row)
         self._names = prepared.inputs.snapshot.nodes.names
         own = PodClassIndex(int(table.pod_class[row]))
         comes_back = bool(table.class_of(row).owner.kind) and self._node >= 0 and not finished
@@ -215,7 +220,8 @@ class PodExplainer:
 
     def explanation(self) -> PodExplanation:
         """The explanation, with what the plan does with the pod."""
-        prepared, row = self._prepared, self._row
+        prepared = self._prepared
+        row = self._row
         pods = prepared.table_of(row)
         plan = plan_prepared(prepared)
         verdict, verdict_because = verdict_of(plan, pods.uids[row], self._name())
@@ -223,7 +229,8 @@ class PodExplainer:
         unprotected = "nothing protects it"
         if refusals and verdict == MOVED:  # its strategy lifts what protects it from others
             strategy = next(move.strategy for move in plan.moves if move.pod.uid == pods.uids[row])
-            unprotected, refusals = f"nothing protects it from the strategy {strategy}", ()
+            unprotected = f"nothing protects it from the strategy {strategy}"
+            refusals = ()
         refusal = next(iter(refusals), None)
         known = not prepared.has_finished(row) and self.is_placed
         placement, table = self.cycle() if known else (None, None)
@@ -239,7 +246,8 @@ class PodExplainer:
         wishes = self._wishes()
         if wishes and verdict == NODE_NOT_HOT:
             name, why = next(iter(wishes.items()))
-            verdict, most = str(Reason.LIMIT), prepared.policy.limits.per_run
+            verdict = str(Reason.LIMIT)
+            most = prepared.policy.limits.per_run
             verdict_because = f"perRun {most} is reached before its turn ({name}: {why})"
         if prepared.has_finished(row) and verdict == NODE_NOT_HOT:
             verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
@@ -339,7 +347,8 @@ class PodExplainer:
             # Pending pods have been placed already; where is what this cycle is to show.
             requests = state.classes.requests[self._class].incoming
             own = requested_amounts(requests, self._prepared.inputs.load.resources)
-            placed, usage = int(state.node[self._row]), scenario.usage.copy()
+            placed = int(state.node[self._row])
+            usage = scenario.usage.copy()
             if placed >= 0:
                 usage[placed] -= own
                 state.remove(self._row)
@@ -352,7 +361,8 @@ class PodExplainer:
         return state, scenario.usage, own
 
     def _scored(self, placement: Placement, after: FloatArray) -> tuple[ScoredNode, ...]:
-        prepared, rows = self._prepared, placement.feasible
+        prepared = self._prepared
+        rows = placement.feasible
         before = self._percent() if self._node >= 0 else None
         scores = {name: values.tolist() for name, values in placement.scores.items()}
         order = sorted(
@@ -390,7 +400,8 @@ class PodExplainer:
         )
 
     def _staying(self, evaluation: Evaluation | None) -> Staying:
-        prepared, node = self._prepared, self._node
+        prepared = self._prepared
+        node = self._node
         percent = self._percent()
         hot = bool(prepared.hotness.hot[node])
         above = percent - prepared.hotness.cool_to[node]
@@ -422,7 +433,8 @@ class PodExplainer:
 
     def _expected_gain(self, evaluation: Evaluation, before: FloatArray) -> Mapping[str, float]:
         """Points by resource that a move would win on average over its landings elsewhere."""
-        prepared, landings = self._prepared, evaluation.landings()
+        prepared = self._prepared
+        landings = evaluation.landings()
         scenario = self._scenarios.all[0]
         after = prepared.landing_check.percent_after(
             landings.rows, scenario.usage, scenario.after_termination.pod_count, evaluation.candidate.usage
@@ -512,7 +524,8 @@ def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[s
     unknown = {report.name for report in plan.nodes if report.is_unknown}
 
     def verdict(pod: PodRow) -> tuple[str, str]:
-        node, uid = prepared.node_of(pod), prepared.pods.uids[pod]
+        node = prepared.node_of(pod)
+        uid = prepared.pods.uids[pod]
         if node < 0:
             return _PENDING, "it is not bound to a node that was read"
         if uid in decided:
@@ -535,7 +548,8 @@ def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: 
     for row in map(PodRow, range(len(prepared.pods))):
         if not _belongs(prepared, row, kind, namespace, name):
             continue
-        node, (verdict, because) = prepared.node_of(row), verdict_on(row)
+        node = prepared.node_of(row)
+        verdict, because = verdict_on(row)
         bound = node >= 0
         share: dict[str, float] = {}
         if bound:

@@ -195,7 +195,8 @@ def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
 
 def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     """(nodes,) has no taint that would keep every pod away that the policy lets move."""
-    pods, policy = inputs.snapshot.pods, inputs.policy
+    pods = inputs.snapshot.pods
+    policy = inputs.policy
     bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
     movable = [
         pod
@@ -222,7 +223,9 @@ class Coverage(msgspec.Struct, frozen=True):
 
 def coverage_of(inputs: PlanningInputs) -> Coverage:
     """Count the nodes that pods may leave or land on, and those of them whose load is known."""
-    nodes, pods, counts = inputs.snapshot.nodes, inputs.snapshot.pods, inputs.load.known.copy()
+    nodes = inputs.snapshot.nodes
+    pods = inputs.snapshot.pods
+    counts = inputs.load.known.copy()
     known = int(np.count_nonzero(counts))
     if known < len(nodes):
         stays = np.array([pod.owner.kind in OF_THEIR_NODE for pod in pods.classes], np.bool_)
@@ -322,17 +325,21 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     hot only by a resource of which it has a fresh figure, whatever else is unknown of it. Means are of the
     fresh figures of Ready, schedulable nodes that an evictable pod could run on.
     """
-    nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent_without(leaving), inputs.load.known
+    nodes = inputs.snapshot.nodes
+    percent = inputs.load.percent_without(leaving)
+    known = inputs.load.known
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
     reachable = reachable_nodes(inputs)
     counted = np.asarray(nodes.ready & ~unschedulable & reachable, np.bool_)
-    levels, waiting = LevelBuilder(percent, inputs.load.percent_resources), dict[int, str]()
+    levels = LevelBuilder(percent, inputs.load.percent_resources)
+    waiting = dict[int, str]()
     may_be_hot: BoolArray = np.zeros(len(percent), np.bool_)
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
         if not rows.any():
             continue
-        levels.members, levels.eligible = rows, rows & group.may_be_hot
+        levels.members = rows
+        levels.eligible = rows & group.may_be_hot
         pressure = inputs.load.pressure
         _apply(levels, group.rules, _mean(percent[counted & rows]), scores, pressure)
         for rule in group.rules:
@@ -468,7 +475,8 @@ def leaving_load(inputs: PlanningInputs, hotness: Hotness, leaving: BoolArray) -
     """What of their load nodes lose by themselves that would be hot by it, by the node's name."""
     percent = inputs.load.percent
     points = percent - inputs.load.percent_without(leaving)
-    count, found = inputs.load.count_of(leaving), dict[str, str]()
+    count = inputs.load.count_of(leaving)
+    found = dict[str, str]()
     told = (percent > hotness.hot_above) & (points >= _LEAST)
     for row in np.flatnonzero(told.any(axis=1)).tolist():
         column = int(np.argmax(np.where(told[row], points[row], 0.0)))

@@ -168,7 +168,8 @@ class Move(Value, frozen=True):
         """The move as later runs remember it; ``more`` are fields of ``PastMove``."""
         from rebalancer.state.run_state import PastMove  # noqa: PLC0415 - a plan is read without it
 
-        pod, load = self.pod, dict(self.load)
+        pod = self.pod
+        load = dict(self.load)
         known = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "workload": pod.workload}
         known |= {"controller_uid": pod.controller_uid, "from_node": self.from_node, "to_node": node, **more}
         return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
@@ -379,7 +380,8 @@ def difference(first: Plan, second: Plan) -> PlanDifference:
     changed = []
     same = 0
     for uid in dict.fromkeys((*before, *after)):
-        one, other = before.get(uid), after.get(uid)
+        one = before.get(uid)
+        other = after.get(uid)
         if one is not None and other is not None and _nodes(one) == _nodes(other):
             same += 1
             continue

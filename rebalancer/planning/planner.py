@@ -35,7 +35,8 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 
 # Courses times moves, of which each takes some milliseconds, and that times nodes: a second or two at most.
-_MAX_STEPS_FOLLOWED, _MAX_CELLS_FOLLOWED = 500, 100_000
+_MAX_STEPS_FOLLOWED = 500
+_MAX_CELLS_FOLLOWED = 100_000
 
 
 def make_plan(inputs: PlanningInputs) -> Plan:
@@ -69,7 +70,8 @@ def prepare_to_plan(inputs: PlanningInputs) -> PreparedInputs:
         if left == emptied:
             return prepared
         # With the nodes that are emptied, those stay closed that are empty.
-        closed, emptied = (closed - emptied | left if left else left), left
+        closed = closed - emptied | left if left else left
+        emptied = left
         refused |= more
 
 
@@ -125,7 +127,8 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
     most = min(MAX_FOLLOWED, *bounds)
     if most <= MAX_SCENARIOS or plan.builder.has_tainted:
         return plan
-    kept, group_of = dict(plan.kept), {item.name: item.group for item in strategies}
+    kept = dict(plan.kept)
+    group_of = {item.name: item.group for item in strategies}
     while True:
         builder = plan.builder.anew(prepared, most)
         left = [move.candidate for move in plan.moves if move.candidate.row not in kept]
@@ -154,7 +157,8 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
 
 def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
     """The plan with the pods moved that a strategy wishes to move, and that hold."""
-    builder, kept = so_far.builder.copy(), dict(so_far.kept)
+    builder = so_far.builder.copy()
+    kept = dict(so_far.kept)
     moved = builder.moved
     for group in strategy.groups(builder):
         before = None
@@ -195,7 +199,8 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
     """
     if prepared.has_finished(pod):
         return None
-    workload, budgets = prepared.eviction.workload(pod), prepared.eviction.budgets.of(pod)
+    workload = prepared.eviction.workload(pod)
+    budgets = prepared.eviction.budgets.of(pod)
     moved = builder.used.counts["per_workload"][workload.key]
     most = min((budget.allowed for budget in budgets), default=1)
     if moved < max(1, min(most, (workload.desired or 0) - 1)):

@@ -224,7 +224,9 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
 
     def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
-        finished, table, load = self.has_finished(row), self.table_of(row), self.inputs.load
+        finished = self.has_finished(row)
+        table = self.table_of(row)
+        load = self.inputs.load
         restarted = not finished and moves_by_restart(self.eviction, row)
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         workload = None if finished else self.eviction.workload(row)
@@ -264,7 +266,8 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
 
     def pod_reference(self, row: PodRow) -> PodReference:
         """A pod and its controller, as plans and explanations name them."""
-        pods, workload = self.table_of(row), self.eviction_of(row).workload(row)
+        pods = self.table_of(row)
+        workload = self.eviction_of(row).workload(row)
         owner = workload.owner
         return PodReference(
             namespace=pods.namespaces[row],
@@ -289,7 +292,8 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
     inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
-    load, leaving = inputs.load, pods_leaving(inputs)
+    load = inputs.load
+    leaving = pods_leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
     tainted = inputs.tainted
     if tainted is None or inputs.steers_further:
@@ -304,11 +308,13 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     requests = np.array(by_class, np.float64).reshape(-1, len(RESOURCES))[pods.pod_class]
     recent = recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, (*earlier, *made))
     # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
-    hot, gone = hotness.hot[:, None], load.usage_of(leaving)
+    hot = hotness.hot[:, None]
+    gone = load.usage_of(leaving)
     usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
     lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
     eviction = EvictionContext.of(inputs, find_unpredictable(inputs), schedulers.claims, leaving)
-    spread, planning = Spread(eviction.workloads, pods, inputs.snapshot.nodes), inputs.policy.planning
+    spread = Spread(eviction.workloads, pods, inputs.snapshot.nodes)
+    planning = inputs.policy.planning
     leaving_count = np.where(hotness.hot, load.count_of(leaving), 0)
     random = np.random.default_rng(inputs.seed)
     start = Scenarios(schedulers.state.copy(), usage, random, load.allocatable, leaving_count)
@@ -377,7 +383,8 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     That pod counted against the limits of its run, and its load will go: nothing else is moved in its stead,
     for as long as its workload is left alone after a first move.
     """
-    pods, nodes = inputs.snapshot.pods, inputs.snapshot.nodes
+    pods = inputs.snapshot.pods
+    nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
     for move in moves:
         row = pods.row.get((move.namespace, move.name))
@@ -390,7 +397,9 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
 
 
 def _check_coverage(inputs: PlanningInputs) -> None:
-    coverage, least, load = coverage_of(inputs), inputs.policy.load.min_coverage, inputs.load
+    coverage = coverage_of(inputs)
+    least = inputs.policy.load.min_coverage
+    load = inputs.load
     if coverage.share >= least or inputs.ignore_coverage:
         return
     missing = {name: np.isnan(load.usage[:, load.resources.index(name)]) for name in load.required}

@@ -44,7 +44,8 @@ _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run te
 def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     """The plan of what the strategies decided."""
     inputs = prepared.inputs
-    waves, execution = len({move.wave for move in decided.moves}), inputs.policy.execution
+    waves = len({move.wave for move in decided.moves})
+    execution = inputs.policy.execution
     kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
     strategies = {item.name: item for item in strategies_of(prepared)}
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
@@ -79,7 +80,8 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
 
 def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
     """How long the waves take, each as long as the slowest of its replacements took in earlier runs."""
-    took, timeout = seconds_to_ready(prepared.inputs.state), prepared.policy.execution.wave_timeout
+    took = seconds_to_ready(prepared.inputs.state)
+    timeout = prepared.policy.execution.wave_timeout
     waves: dict[int, float] = {}
     for move in decided.moves:
         if move.candidate.workload is None:  # it has finished, and nothing is waited for
@@ -93,8 +95,10 @@ def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
 
 def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> tuple[NodeReport, ...]:
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
-    inputs, hotness = prepared.inputs, prepared.hotness
-    scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
+    inputs = prepared.inputs
+    hotness = prepared.hotness
+    scores = prepared.schedulers.node_scores()
+    settling = prepared.landing_check.settling
     said = (pressure_after_cooling(inputs, hotness), leaving_load(inputs, hotness, prepared.eviction.leaving))
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
@@ -181,7 +185,8 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfte
         return {}
     mean = decided.scenarios.mean_percent()[every]
     hot = prepared.hotness.hot_at(every, mean)
-    names, filled_to = prepared.hotness.names, decided.scenarios.filled_to[every]
+    names = prepared.hotness.names
+    filled_to = decided.scenarios.filled_to[every]
     return {
         row: NodeAfter(
             load=by_resource(names, load), hot=is_hot, at_most=by_resource(names, most) if most.any() else {}
@@ -205,7 +210,8 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
     candidate = move.candidate
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     load = prepared.inputs.load
-    finished, pod_class = candidate.has_finished, prepared.table_of(candidate.row).class_of(candidate.row)
+    finished = candidate.has_finished
+    pod_class = prepared.table_of(candidate.row).class_of(candidate.row)
     other = candidate.wish.makes_room_for
     return Move(
         pod=prepared.pod_reference(candidate.row),
@@ -237,7 +243,8 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     if landings.likeliest() == move.candidate.source:
         where += ", which it leaves"
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
-    found, words = move.evaluation, ""
+    found = move.evaluation
+    words = ""
     if round(found.beside, CHANCE_DIGITS):
         words += f"; there it joins another replica{_chance(found.beside)}"
     if round(found.emptied, CHANCE_DIGITS):

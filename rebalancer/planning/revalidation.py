@@ -49,14 +49,16 @@ def check_landing(
     known yet are counted on the node where they most likely go.
     """
     inputs = prepared.inputs
-    row, source = inputs.snapshot.nodes.row.get(node), inputs.snapshot.nodes.row.get(move.from_node)
+    row = inputs.snapshot.nodes.row.get(node)
+    source = inputs.snapshot.nodes.row.get(move.from_node)
     if row is None:
         return f"{node} was not there when the plan was made"
     if source is None:
         return f"{move.from_node} was not there when the plan was made"
     pod = inputs.snapshot.pods.row.get((move.pod.namespace, move.pod.name), -1)
     usage, count = _now(prepared, plan, move, made)
-    check, before = prepared.landing_check, inputs.load.percent[source]
+    check = prepared.landing_check
+    before = inputs.load.percent[source]
     load = _load(inputs, move)
     after = check.percent_after(np.array([row]), usage, count, np.nan_to_num(load))
     points = percent_of_allocatable(load, np.ones((), np.int64), inputs.load.allocatable[source])
@@ -84,9 +86,11 @@ def _now(
     prepared: PreparedInputs, plan: Plan, move: Move, made: Sequence[PastMove]
 ) -> tuple[FloatArray, IntArray]:
     """(nodes, resources) usage and (nodes,) pods without the moved pod, once the others have landed."""
-    usage, count = prepared.usage.copy(), prepared.state.pod_count.copy()
+    usage = prepared.usage.copy()
+    count = prepared.state.pod_count.copy()
     landed = {past.uid: past.to_node for past in made if past.to_node}
-    row_of, pods = prepared.inputs.snapshot.nodes.row, prepared.inputs.snapshot.pods
+    row_of = prepared.inputs.snapshot.nodes.row
+    pods = prepared.inputs.snapshot.pods
     for planned in plan.moves:
         if planned.pod.uid in landed:
             target = row_of.get(landed[planned.pod.uid])
@@ -94,7 +98,8 @@ def _now(
             target = row_of[planned.landings[0].node]
         else:
             continue
-        source, used = row_of[planned.from_node], np.nan_to_num(_load(prepared.inputs, planned))
+        source = row_of[planned.from_node]
+        used = np.nan_to_num(_load(prepared.inputs, planned))
         if planned.pod.uid != move.pod.uid and target == source:
             continue  # the new pod uses there what the one before it did
         pod = pods.row.get((planned.pod.namespace, planned.pod.name))
@@ -123,7 +128,8 @@ def next_in_wave(
     builder = PlanBuilder(prepared, strategies)
     builder.resume(progress.made)
     for earlier, name in landed:
-        row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
+        row = _live(prepared, earlier)
+        node = prepared.nodes.row.get(name)
         if row is None:
             continue
         if node is None:
@@ -218,7 +224,8 @@ def revalidate_moves(
     all_tried = asked.issuperset(move.pod.uid for move in progress.left)
     by_name = {item.name: item for item in strategies}
     for planned in tried.moves:
-        move, strategy = rows[planned.candidate.row], by_name[planned.candidate.wish.strategy]
+        move = rows[planned.candidate.row]
+        strategy = by_name[planned.candidate.wish.strategy]
         vain = strategy.in_vain(move, builder) if all_tried else ""
         verdict = f"{Reason.NOT_NEEDED}: {vain}" if vain else _as_found(prepared, move, planned, strategy)
         found.setdefault(move.pod.uid, verdict)
@@ -268,7 +275,8 @@ def _together(
     stays = {key: pod for key, pod in (stayed | stays).items() if key[1]}
     found: dict[PodRow, NotMoved] = {}
     for move in tried.moves:
-        pod, name = move.candidate.row, move.candidate.wish.strategy
+        pod = move.candidate.row
+        name = move.candidate.wish.strategy
         other = stays.get((name, groups[name](pod))) if name in groups else None
         if other is not None:
             found[pod] = together_with(prepared, other)
@@ -315,7 +323,8 @@ def _wish(
 
     For a pod that makes room it is the wish to move the pod for which it does.
     """
-    of, makes_room = row, bool(planned.makes_room_for)
+    of = row
+    makes_room = bool(planned.makes_room_for)
     if makes_room:
         uids = prepared.pods.uids
         if planned.makes_room_for not in uids:

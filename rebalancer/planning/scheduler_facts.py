@@ -176,7 +176,8 @@ def _observed(
     """A scheduler with what the observation says of it."""
     version, *others = versions_of(scheduler.pods) or ("",)
     if scheduler.settings.version:
-        version, others = major_minor(scheduler.settings.version), []
+        version = major_minor(scheduler.settings.version)
+        others = []
     elif not version and needs_server_version(scheduler):
         version = major_minor(observation.server.version or "")
     if scheduler.configuration.source == DEFAULTS_SOURCE:
@@ -265,7 +266,8 @@ def check_score_rules(
     loaded: LoadedPolicy, settings: SchedulerSettings, configuration: SchedulerConfiguration
 ) -> None:
     """InputError for a score rule whose plugin scores what no load source measures."""
-    policy, where = loaded.policy, f"{loaded.source} hotNodes"
+    policy = loaded.policy
+    where = f"{loaded.source} hotNodes"
     measured = scorable_resources(policy)
     acts_on = settings.profiles or configuration.scheduler_names
     for name in _plugins(policy, acts_on, configuration):
@@ -454,7 +456,8 @@ def locate(
         other_hosts=_hosts(others, snapshot),
         serves_default=scheduler.serves_default,
     )
-    stated, election = scheduler.settings.lease, scheduler.configuration.leader_election
+    stated = scheduler.settings.lease
+    election = scheduler.configuration.leader_election
     if stated is not None:
         lease = LeaseName(stated.namespace, stated.name)
         return replace(location, lease=lease, named_by=NAMED_BY_POLICY)
@@ -575,10 +578,12 @@ def _score(
 ) -> Score:
     if item.prometheus_score is not None:
         assert item.name is not None
-        plugin, arguments = described_query(item.name, item.prometheus_score), None
+        plugin = described_query(item.name, item.prometheus_score)
+        arguments = None
     else:
         assert item.plugin is not None
-        where, known = (*path, "plugin"), CATALOGUE
+        where = (*path, "plugin")
+        known = CATALOGUE
         if item.plugin not in known:
             known = {**CATALOGUE, **{found.name: found for found in installed_plugins()}}
         if item.plugin not in known:

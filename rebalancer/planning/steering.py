@@ -112,7 +112,8 @@ def nodes_to_steer(
     """
     if execution.steer == "none" or not hot.any():
         return tuple(before)
-    table, pools = snapshot.nodes, defaultdict[object, list[int]](list)
+    table = snapshot.nodes
+    pools = defaultdict[object, list[int]](list)
     for row, node in enumerate(table.records):
         if table.ready[row] and not node.spec.unschedulable:
             pools[_pool(node)].append(row)
@@ -142,13 +143,16 @@ def steered(
 
     Those that are closed since an earlier run stay so until their time is over.
     """
-    soft, closed, table = frozenset(hot), frozenset(emptied), snapshot.nodes
+    soft = frozenset(hot)
+    closed = frozenset(emptied)
+    table = snapshot.nodes
     over = frozenset(reopened(snapshot, now)) - closed
     if not (soft or closed or over or left_behind(snapshot)):
         return snapshot
     found = []
     for node in table.records:
-        name, old = node.metadata.name, node.spec.taints or []
+        name = node.metadata.name
+        old = node.spec.taints or []
         taints = [
             item for item in old if not is_ours(item) and not (item.key == EMPTIED.key and name in over)
         ]
@@ -185,7 +189,8 @@ def _summary(plan: Plan) -> str:
     """``43 pods would move, 2 of 9 hot nodes stay hot, 332 of 914 points are left``."""
     if plan.benefit is None:
         return "no pod moves"
-    nodes, excess = plan.benefit.hot_nodes, plan.benefit.excess
+    nodes = plan.benefit.hot_nodes
+    excess = plan.benefit.excess
     return (
         f"{counted(plan.benefit.pods_moved, 'pod')} would move, "
         f"{nodes.after:.0f} of {counted(round(nodes.before), 'hot node stays', 'hot nodes stay')} hot, "

@@ -120,7 +120,8 @@ def _of_other_deschedulers(snapshot: Snapshot, policy: RebalancePolicy) -> Itera
 
 
 def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
-    configuration, settings = scheduler.configuration, scheduler.settings
+    configuration = scheduler.configuration
+    settings = scheduler.settings
     started_with = sorted({path for item in scheduler.pods for path in item.configuration_files})
     if started_with and not settings.configured_by and configuration.source == DEFAULTS_SOURCE:
         files = ", ".join(started_with[:3])
@@ -238,7 +239,8 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     """What only shows once the scheduler is modelled and the Pending pods are placed."""
     inputs = prepared.inputs
     if inputs.ignore_coverage:
-        known, least = coverage_of(inputs).share, inputs.policy.load.min_coverage
+        known = coverage_of(inputs).share
+        least = inputs.policy.load.min_coverage
         if known < least:
             yield PlanWarning(
                 About.REFUSAL,
@@ -267,7 +269,8 @@ def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
 
 
 def _of_pods(prepared: PreparedInputs) -> Iterator[str]:
-    pressure, pending = pressure_after_cooling(prepared.inputs, prepared.hotness), prepared.pending
+    pressure = pressure_after_cooling(prepared.inputs, prepared.hotness)
+    pending = prepared.pending
     yield from (f"{name}: {words}" for name, words in pressure.items())
     if pending.unplaced:
         yield f"{counted(pending.unplaced, 'Pending pod does', 'Pending pods do')} not fit on any node now"
@@ -309,8 +312,10 @@ def _figures_that_differ(inputs: PlanningInputs) -> Iterator[str]:
 
 def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     """Score rules that apply to nothing, and the nodes whose score they do not know."""
-    inputs, rule_scores = prepared.inputs, prepared.schedulers.rule_scores()
-    known, names = inputs.load.known, inputs.snapshot.nodes.names
+    inputs = prepared.inputs
+    rule_scores = prepared.schedulers.rule_scores()
+    known = inputs.load.known
+    names = inputs.snapshot.nodes.names
     for rule in inputs.policy.hot_nodes.every_rule:
         if not isinstance(rule, ScoreRule):
             continue
@@ -386,7 +391,8 @@ def unmatched_names(
 
 
 def _unmatched_in_configuration(scheduler: SchedulerFacts) -> Iterator[PlanWarning]:
-    configuration, settings = scheduler.configuration, scheduler.settings
+    configuration = scheduler.configuration
+    settings = scheduler.settings
     where = f"the scheduler's configuration ({configuration.source})"
     names = configuration.scheduler_names
     for name in settings.profiles:
@@ -442,7 +448,8 @@ def _unmatched_neutral(
 
 def _scopes(policy: RebalancePolicy) -> list[tuple[str, Scope]]:
     """What is for some nodes or namespaces only, by its place in the policy."""
-    evictable, scoped = policy.evictable, policy.limits.scoped
+    evictable = policy.evictable
+    scoped = policy.limits.scoped
     lists: dict[str, Sequence[Scope]] = {
         "evictable.windows": evictable.windows,
         "evictable.blackouts": evictable.blackouts,
@@ -531,7 +538,8 @@ def _strategies(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
                     yield f"{place} selects no {'node' if of_nodes else 'pod'}: {value}"
             elif key in NAMED:
                 noun, things = NAMED[key]
-                known, usual = things(snapshot), type(settings).model_fields[key].default or ()
+                known = things(snapshot)
+                usual = type(settings).model_fields[key].default or ()
                 for name in value or ():
                     there = any(matches_taint(taint, (name,)) for taint in taints) or name in known
                     if not there and name not in usual:
@@ -554,7 +562,8 @@ def _pods(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     selector = policy.evictable.pod_selector
     if selector is not None and not any(selector.selects(item.labels) for item in snapshot.pods.classes):
         yield f"evictable.podSelector selects no pod: {selector}"
-    selector, labels = policy.evictable.namespace_selector, snapshot.namespaces
+    selector = policy.evictable.namespace_selector
+    labels = snapshot.namespaces
     if selector is not None and labels is not None and not any(map(selector.selects, labels.values())):
         yield f"evictable.namespaceSelector selects no namespace: {selector}"
     if not snapshot.has(STORAGE_CLASSES):
@@ -590,7 +599,8 @@ def insecure_connections(
 def unprotected_server(host: str, *, verifies_certificates: bool) -> str:
     """What the connection to an API server lacks; empty when it is protected."""
     if _sent_in_the_clear(host):
-        what, remedy = f"the API server {host} gets credentials over plain http", "write https:// as server"
+        what = f"the API server {host} gets credentials over plain http"
+        remedy = "write https:// as server"
         return f"{what} ({remedy} in the kubeconfig)"
     if not verifies_certificates and urlsplit(host).scheme == "https":
         what = f"the certificate of the API server {host} is not verified"

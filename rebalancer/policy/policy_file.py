@@ -289,7 +289,8 @@ def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tupl
     A plan that changed can be laid to what was changed.
     An absent value is empty. What is only a name, such as ``metadata.name``, is not a setting.
     """
-    first, second = shown(one)[0], shown(other)[0]
+    first = shown(one)[0]
+    second = shown(other)[0]
     for value in (first, second):
         value.pop("metadata", None)
     return tuple(

@@ -283,7 +283,8 @@ class Planning(PolicyModel):
     @model_validator(mode="after")
     def _by_aggressiveness(self) -> Self:
         """What the policy does not name is as the aggressiveness level says."""
-        level, named = LEVELS[self.aggressiveness], self.model_fields_set
+        level = LEVELS[self.aggressiveness]
+        named = self.model_fields_set
         for key in Level.__struct_fields__:
             if key not in named:
                 object.__setattr__(self, key, getattr(level, key))

@@ -90,7 +90,8 @@ def _days(value: object) -> object:
     for item in value:
         first, dash, last = item.partition("-") if isinstance(item, str) else ("", "", "")
         if dash and first in _DAYS and last in _DAYS:
-            begin, end = _DAYS.index(first), _DAYS.index(last)
+            begin = _DAYS.index(first)
+            end = _DAYS.index(last)
             found += [_DAYS[(begin + step) % 7] for step in range((end - begin) % 7 + 1)]
         else:
             found.append(item)
@@ -191,8 +192,10 @@ class Window(_Zoned):
         """Whether a moment, in Unix seconds, lies in the window."""
         moment = self._at(now)
         minute = moment.hour * 60 + moment.minute
-        begins, ends = _minutes(self.from_time), _minutes(self.to_time)
-        today, yesterday = _DAYS[moment.weekday()], _DAYS[moment.weekday() - 1]
+        begins = _minutes(self.from_time)
+        ends = _minutes(self.to_time)
+        today = _DAYS[moment.weekday()]
+        yesterday = _DAYS[moment.weekday() - 1]
         if begins < ends:
             return today in self.days and begins <= minute < ends
         return (today in self.days and minute >= begins) or (yesterday in self.days and minute < ends)
@@ -222,7 +225,8 @@ class Window(_Zoned):
         before = self._at(after).utcoffset()
         if before == self._at(until).utcoffset():
             return None
-        early, late = math.floor(after), math.ceil(until)
+        early = math.floor(after)
+        late = math.ceil(until)
         while late - early > 1:
             middle = (early + late) // 2
             early, late = (middle, late) if self._at(middle).utcoffset() == before else (early, middle)
@@ -268,7 +272,8 @@ def closed(
     def mine(items: Iterable[Scoped]) -> list[Scoped]:
         return [item for item in items if item.selects(namespace, node_labels)]
 
-    days, times = mine(timed.blackouts), mine(timed.windows)
+    days = mine(timed.blackouts)
+    times = mine(timed.windows)
     doubtful = [item for item in times if node_labels is None and item.node_selector is not None]
     certain = [item for item in times if item not in doubtful]
     sets = [

@@ -27,7 +27,8 @@ _EVICTOR_OF_V1ALPHA1 = (
     "ignorePvcPods",
     "evictFailedBarePods",
 )
-_EVICTING, _IDLE = ("deschedule", "balance"), ("presort", "sort")  # extension points of a profile
+_EVICTING = ("deschedule", "balance")  # extension points of a profile
+_IDLE = ("presort", "sort")
 _FILTERING = ("filter", "preevictionfilter", "preEvictionFilter", "evict")
 _EVICTOR_OF_PARAMS = ("thresholdPriority", "thresholdPriorityClassName", "nodeFit", "nodeSelector")
 _BY_PLUGIN = (
@@ -98,7 +99,8 @@ def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     points = work.mapping(at, plugins)
     for point in (*_EVICTING, *(name for name in points if name not in _EVICTING)):
-        entry, here = work.mapping((*at, point), points.get(point)), (*at, point)
+        entry = work.mapping((*at, point), points.get(point))
+        here = (*at, point)
         for index, name in enumerate(work.items((*here, "enabled"), entry.get("enabled"))):
             path: Path = (*here, "enabled", index)
             if point in _EVICTING:
@@ -151,7 +153,8 @@ _DEVIATION = {
     for kind in ("", "Asymmetric")
     for level, points in (("Low", 10), ("Medium", 20), ("High", 30))
 }
-_SPREAD, _DUPLICATES = "RemovePodsViolatingTopologySpreadConstraint", "RemoveDuplicates"
+_SPREAD = "RemovePodsViolatingTopologySpreadConstraint"
+_DUPLICATES = "RemoveDuplicates"
 _LOAD = "LowNodeUtilization"
 _RESTARTS: tuple[str, Mapping[str, Any]] = (
     "RemovePodsHavingTooManyRestarts",
@@ -205,7 +208,8 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
         path: Path = (*listed, index)
         if name in _EVICTOR:
             key, evictor_value = _EVICTOR[name]
-            evictor[key], places[key] = evictor_value, path
+            evictor[key] = evictor_value
+            places[key] = path
         elif name in _PROFILES:
             plugins += _plugins(name, path, custom, at)
             work.note(path, KeyFate.MAPPED, ", ".join(plugin for plugin, _ in _PROFILES[name]))
@@ -227,7 +231,8 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
 def _plugins(name: str, path: Path, custom: Mapping[str, Any], at: Path) -> Iterator[Plugin]:
     """The plugins of a profile, with what the customizations make of their arguments."""
     for plugin, arguments in _PROFILES[name]:
-        values, places = dict(arguments), {}
+        values = dict(arguments)
+        places = {}
         if plugin == "PodLifeTime" and isinstance(custom.get("podLifetime"), str):
             values = {"maxPodLifeTimeSeconds": custom["podLifetime"]}
             places["maxPodLifeTimeSeconds"] = (*at, "podLifetime")

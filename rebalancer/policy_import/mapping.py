@@ -158,7 +158,8 @@ class Import(msgspec.Struct):
         self.seen.add(path)
         mapped = fate in (KeyFate.MAPPED, KeyFate.CHANGED)
         if mapped and any(path[: len(item)] == item for item in self.narrowed):
-            fate, text = KeyFate.NARROWED, f"{text}: for all strategies, as a policy has one"
+            fate = KeyFate.NARROWED
+            text = f"{text}: for all strategies, as a policy has one"
         self.notes.append((path, fate, text))
 
     def has_seen(self, path: Path) -> bool:

@@ -116,9 +116,11 @@ def map_plugin(work: Import, plugin: Plugin) -> None:
         work.seen.add(plugin.arguments.at)
         return
     ours, replaced = found
-    place, enabled = f"strategies.{ours.name}", work.policy.setdefault("strategies", {})
+    place = f"strategies.{ours.name}"
+    enabled = work.policy.setdefault("strategies", {})
     settings = dict(before) if isinstance(before := enabled.get(ours.name), dict) else {}
-    defaults, stated = _DEFAULTS.get(plugin.name, {}), plugin.arguments.values
+    defaults = _DEFAULTS.get(plugin.name, {})
+    stated = plugin.arguments.values
     lost = [
         argument
         for argument, value in {**replaced.defaults, **stated}.items()
@@ -150,9 +152,11 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
     found = replacing(plugin.name)
     assert found is not None
     ours, replaced = found
-    place, where = f"strategies.{ours.name}", plugin.arguments.where(argument)
+    place = f"strategies.{ours.name}"
+    where = plugin.arguments.where(argument)
     setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
-    value, choices = _as_ours(argument, value), replaced.choices.get(argument, {})
+    value = _as_ours(argument, value)
+    choices = replaced.choices.get(argument, {})
     defaults = _DEFAULTS.get(plugin.name, {})
     if value == [] and argument in defaults:
         work.note(where, KeyFate.IDLE, "it is what descheduler does without it")
@@ -174,7 +178,8 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
         said = "" if argument in plugin.arguments.values else f": {value}, which is the default there"
         fate = KeyFate.MAPPED
         if argument == "namespaces" and SYSTEM_NAMESPACE in (value.get("include") or ()):
-            fate, said = KeyFate.NARROWED, f": {SYSTEM_NAMESPACE} stays out, by evictable.namespaces"
+            fate = KeyFate.NARROWED
+            said = f": {SYSTEM_NAMESPACE} stays out, by evictable.namespaces"
         work.note(where, fate, f"{place}.{setting}{said}")
     elif argument == "conditions" and (
         some := [
@@ -221,8 +226,10 @@ def _fits(ours: type[Strategy], settings: Mapping[str, Any]) -> bool:
 
 def _low_node_utilization(work: Import, plugin: Plugin) -> None:
     """The one plugin about load: its targets are our rule; its thresholds the scheduler decides."""
-    arguments, values = plugin.arguments, plugin.arguments.values
-    metrics, deviation = values.get("metricsUtilization"), values.get("useDeviationThresholds") is True
+    arguments = plugin.arguments
+    values = plugin.arguments.values
+    metrics = values.get("metricsUtilization")
+    deviation = values.get("useDeviationThresholds") is True
     if isinstance(targets := values.get("targetThresholds"), Mapping):
         _targets(work, targets, arguments.where("targetThresholds"), deviation=deviation)
     hot = bool(work.policy.get("hotNodes", {}).get("any"))

@@ -146,7 +146,8 @@ def _extra_protections(work: Import, value: Any, at: Path, plugins: Collection[s
 
 
 def _evictor(work: Import, evictor: Arguments, plugins: Collection[str]) -> None:
-    values, protections = evictor.values, evictor.values.get("podProtections")
+    values = evictor.values
+    protections = evictor.values.get("podProtections")
     new = isinstance(protections, Mapping) and any(
         protections.get(key) for key in ("defaultDisabled", "extraEnabled")
     )
@@ -199,7 +200,8 @@ def protect(work: Import, path: Path, name: str, *, protected: bool) -> None:
 
 
 def _protections(work: Import, value: Mapping[str, Any], at: Path, plugins: Collection[str]) -> None:
-    disabled, extra = value.get("defaultDisabled"), value.get("extraEnabled")
+    disabled = value.get("defaultDisabled")
+    extra = value.get("extraEnabled")
     if not any(value.values()):
         work.note(at, KeyFate.MAPPED, "it changes nothing, as descheduler's chart has it")
     for index, name in enumerate(disabled if isinstance(disabled, list) else ()):
@@ -442,7 +444,8 @@ def together(selectors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return first
     requirements: list[Requirement] = []
     for item in selectors:
-        labels, expressions = item.get("matchLabels") or {}, item.get("matchExpressions") or []
+        labels = item.get("matchLabels") or {}
+        expressions = item.get("matchExpressions") or []
         sound = isinstance(labels, Mapping) and isinstance(expressions, list)
         if not sound or not all(isinstance(one, Mapping) for one in expressions):
             return dict(item)

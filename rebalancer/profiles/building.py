@@ -389,7 +389,8 @@ def _given(config: WrittenPluginConfig, path: Path, context: Context) -> Argumen
     """Arguments as they are written; ``apiVersion`` and ``kind`` only say their type."""
     args_path = (*path, "args")
     values = dict(config.args)
-    kind, api_version = values.pop("kind", None), values.pop("apiVersion", None)
+    kind = values.pop("kind", None)
+    api_version = values.pop("apiVersion", None)
     description = context.known.get(config.name)
     if description is None:
         context.warnings.append(

@@ -113,7 +113,8 @@ def _version(document: Document) -> str:
         raise document.error(
             (), f"is not a {KIND}", hint=f"it begins with apiVersion: {GROUP}/{NEWEST_VERSION}"
         )
-    kind, api_version = value.get("kind"), value.get("apiVersion")
+    kind = value.get("kind")
+    api_version = value.get("apiVersion")
     if kind != KIND:
         hint = f"write kind: {KIND}"
         if kind == "ConfigMap":
@@ -157,7 +158,8 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
         raise document.error(("profiles",), "all profiles must enable the same queueSort plugin")
     for index, profile in enumerate(written.profiles):
         # The scheduler compares what is written, and not what it comes to; before v1beta3, with the default.
-        first, whole = written.profiles[0].plugins.queue_sort, DEFAULTS[context.version].has_multi_point
+        first = written.profiles[0].plugins.queue_sort
+        whole = DEFAULTS[context.version].has_multi_point
         if whole and profile.plugins.queue_sort != first:
             where = ("profiles", index, "plugins", "queueSort")
             raise document.error(where, "must be written the same in all profiles")
@@ -175,7 +177,8 @@ def _share_process_wide(profiles: tuple[Profile, ...], context: Context) -> tupl
 def _with_shared_arguments(
     profiles: tuple[Profile, ...], description: PluginDescription, context: Context
 ) -> tuple[Profile, ...]:
-    name, fields = description.name, description.process_wide_arguments
+    name = description.name
+    fields = description.process_wide_arguments
     own = [profile.arguments[name] for profile in profiles if name in profile.plugin_names]
     if not own:
         return profiles
@@ -249,7 +252,8 @@ def _leader_election(written: WrittenConfiguration) -> LeaderElection:
     """Where the scheduler shows that it is alive; empty names are defaulted, as the scheduler does."""
     election = written.leader_election or {}
     default = LeaderElection()
-    namespace, name = election.get("resourceNamespace"), election.get("resourceName")
+    namespace = election.get("resourceNamespace")
+    name = election.get("resourceName")
     return LeaderElection(
         enabled=election.get("leaderElect", True) is not False,
         namespace=str(namespace or default.namespace),

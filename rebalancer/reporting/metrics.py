@@ -149,7 +149,10 @@ SERVICE_METRICS: tuple[Metric, ...] = (LEADER, POLICY_CURRENT, DECISIONS)
 METRICS: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))
 """All of them, in the order of their declarations above."""
 
-_LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"
+_LIKELIEST = "Likeliest"
+_LISTED = "Listed"
+_ALLOWED = "Allowed"
+_NOT_ALLOWED = "NotAllowed"
 _KNOWN_LABELS: dict[Metric, tuple[str, ...]] = {
     RUNS: tuple(str(int(code)) for code in ExitCode),
     STOPS: tuple(stop.value for stop in Stop),

@@ -200,7 +200,8 @@ def _finder(expression: str) -> Find:
 
 def _in_brackets(steps: str) -> str:
     """``.a.b-c[0]`` as ``['a']['b-c'][0]``."""
-    path, position = "", 0
+    path = ""
+    position = 0
     while position < len(steps):
         if steps[position] == "[":
             end = _end_of_brackets(steps, position)

@@ -79,11 +79,13 @@ class LogObserver:
             case events.RunFinished(outcomes):
                 if outcomes.stopped:
                     self._logger.warning("stopped early: %s", words(outcomes.stopped))
-                count, code = counted(len(outcomes.outcomes), "move"), outcomes.exit_code
+                count = counted(len(outcomes.outcomes), "move")
+                code = outcomes.exit_code
                 self._event(logging.INFO, f"finished {count}, exit code {code}")
 
     def _granted(self, attempt: Attempt) -> None:
-        move, verdict = attempt.move, attempt.verdict
+        move = attempt.move
+        verdict = attempt.verdict
         pod = words(move.pod.full_name)
         if self._dry_run and verdict in (Verdict.EVICTED, Verdict.RESTARTED):
             verb = "restart" if move.is_restart else "evict"

@@ -52,7 +52,9 @@ from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, ExtensionPoint
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a node is hot
+_USUAL = 80  # percent of allocatable cpu above which a node is hot
+_LOWEST = 30
+_STEP = 5
 _ABOVE_MEAN = 10  # points that a threshold is above the mean at least
 _MAX_CANDIDATES = 8
 _COOLING_POINTS = 15
@@ -72,7 +74,8 @@ class FirstPolicy(msgspec.Struct, frozen=True):
 
 def _schedulers(inputs: PlanningInputs) -> Counter[str]:
     """How many pods that do not belong to their node have each schedulerName."""
-    pods, counts = inputs.snapshot.pods, Counter[str]()
+    pods = inputs.snapshot.pods
+    counts = Counter[str]()
     for index in pods.pod_class[pods.node >= 0].tolist():
         if pods.classes[index].owner.kind not in OF_THEIR_NODE:
             counts[pods.classes[index].scheduler_name] += 1
@@ -193,7 +196,8 @@ def _scores_by_pods(inputs: PlanningInputs) -> list[str]:
 
 def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
     """What the template says of the cluster."""
-    load, counts = inputs.load, _schedulers(inputs)
+    load = inputs.load
+    counts = _schedulers(inputs)
     # (nodes of which it is known,) percent of allocatable
     cpu, memory = (figures[~np.isnan(figures)] for figures in load.percent[load.known][:, :2].T)
     missing = sorted(name for name in counts if name not in inputs.scheduler_of)
@@ -232,7 +236,8 @@ def _prometheus_port(service: Service) -> int | None:
     A chart gives its name to the services of all that it watches, such as prometheus-kubelet, so a port that
     is not the usual one counts only where the name says what the service is.
     """
-    name, ports = service.metadata.name, [item.port for item in service.spec.ports or ()]
+    name = service.metadata.name
+    ports = [item.port for item in service.spec.ports or ()]
     if "prometheus" not in name or any(part in name for part in _BESIDE_PROMETHEUS):
         return None
     if _PROMETHEUS_PORT in ports:
@@ -274,7 +279,8 @@ def suggest_policy(options: PlanOptions) -> FirstPolicy:
     given = api is None or options.scheduler_config is not None or options.policy_path is not None
     places = () if api is None or given else configurations_in(api)
     alone = [_naming((place,)) for place in places]
-    default, default_by_requests = policy_of(options), _naming((), _REQUESTS)
+    default = policy_of(options)
+    default_by_requests = _naming((), _REQUESTS)
     observation = observe(options, (default, default_by_requests, *alone), api)
     state = recorded_state(observation.snapshot.recording)
     chosen = _chosen(places, [_naming((place,), _REQUESTS) for place in places], observation)

@@ -30,7 +30,8 @@ from rebalancer.planning.prepared import hotness_of
 from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.policy.policy_file import pressure_resources
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 15.0  # between two looks
+_FIRST_PAUSE_SECONDS = 5.0  # between two looks
+_LONGEST_PAUSE_SECONDS = 15.0
 
 
 class Measurement:
@@ -50,7 +51,8 @@ class Measurement:
             for name in {item.move.from_node, item.node} - {""}:
                 self._changed[name] = max(self._changed.get(name, 0.0), changed)
         percent = inputs.load.percent
-        names, row = inputs.load.percent_resources, inputs.snapshot.nodes.row
+        names = inputs.load.percent_resources
+        row = inputs.snapshot.nodes.row
         nodes = [
             NodeMeasured(
                 name=node.name,
@@ -103,7 +105,8 @@ class Measurement:
         self._terminating = there
 
     def _judged(self, node: NodeMeasured, inputs: PlanningInputs, hotness: Hotness) -> NodeMeasured:
-        load, row = inputs.load, inputs.snapshot.nodes.row.get(node.name)
+        load = inputs.load
+        row = inputs.snapshot.nodes.row.get(node.name)
         if row is None or not load.known[row]:
             why = "the node is gone" if row is None else "it has no fresh load figure"
             return replace(node, after={}, hot_after=None, measured_at=None, because=why)

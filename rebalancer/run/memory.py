@@ -42,7 +42,8 @@ Finding = Callable[[run_state.RunState], run_state.RunState]
 
 def finding(inputs: PlanningInputs, plan: Plan) -> Finding:
     """Adds a plan's hot nodes to a state and, where a source keeps no history, the loads it was made from."""
-    now, policy = inputs.now, inputs.policy
+    now = inputs.now
+    policy = inputs.policy
     hot = [node.name for node in plan.nodes if node.hot]
 
     def found(state: run_state.RunState) -> run_state.RunState:
@@ -117,10 +118,12 @@ class RunMemory(msgspec.Struct, eq=False):
         self._keep(outcomes)
 
     def _keep(self, outcomes: Sequence[Outcome]) -> None:
-        store, keeps_seconds = self._store, self._keeps_seconds
+        store = self._store
+        keeps_seconds = self._keeps_seconds
         if store is None or keeps_seconds is None:
             return
-        now, server_time = self._clock(), self._server_time()
+        now = self._clock()
+        server_time = self._server_time()
         if server_time is None:
             keeps_seconds = float("inf")  # what is old by a clock that nobody vouches for may be new
         elif abs(now - server_time) > MAX_CLOCK_DIFFERENCE_SECONDS:
@@ -135,9 +138,11 @@ class RunMemory(msgspec.Struct, eq=False):
 
         def change(state: run_state.RunState) -> run_state.RunState:
             nonlocal was_lost
-            before, was_lost = self._kept, False  # of a write that is tried again the last attempt counts
+            before = self._kept  # of a write that is tried again the last attempt counts
+            was_lost = False
             if before is not None and before != state == run_state.RunState():
-                was_lost, state = True, before  # else later runs would move again what earlier ones moved
+                was_lost = True  # else later runs would move again what earlier ones moved
+                state = before
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
@@ -146,7 +151,8 @@ class RunMemory(msgspec.Struct, eq=False):
             saving.add(bytes=len(run_state.encode(kept)))
         if was_lost:
             LOGGER.warning("%s: was deleted or emptied meanwhile; what it held is written again", store.where)
-        self._finding, self._kept = None, kept
+        self._finding = None
+        self._kept = kept
         self._refuse_company(kept, store.where)
 
     def _refuse_company(self, kept: run_state.RunState, where: str) -> None:
@@ -158,7 +164,8 @@ class RunMemory(msgspec.Struct, eq=False):
         company = [move for move in kept.moves if move.run != self._run and (move.uid, move.run) not in known]
         if company:
             newest = company[-1]
-            pod, run = f"{newest.namespace}/{newest.name}", newest.run or "unnamed"
+            pod = f"{newest.namespace}/{newest.name}"
+            run = newest.run or "unnamed"
             raise SafetyError(
                 f"another run ({run}) moves pods too, e.g. {pod}",
                 where=where,

@@ -216,7 +216,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
-        api, self._signals = self._environment.api, self._environment.signals
+        api = self._environment.api
+        self._signals = self._environment.signals
         self._policy = self._environment.loaded.policy
         given = self._run_options.max_duration_seconds
         self._most_seconds = given if given is not None else self._policy.execution.max_duration
@@ -310,13 +311,17 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
     def act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         """Evict in waves, each checked again before it begins."""
-        run_options, signals, lease = self._run_options, self._signals, self._lease_place
+        run_options = self._run_options
+        signals = self._signals
+        lease = self._lease_place
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
         replanner = _Replanner(planned, memory, self._observed, signals)
-        self._tainted, self._closed = planned.plan.tainted, planned.plan.closed
+        self._tainted = planned.plan.tainted
+        self._closed = planned.plan.closed
         emptied: set[str] = set()
-        path, to_stderr = run_options.journal, Journal(sys.stderr, self.id, time.time)
+        path = run_options.journal
+        to_stderr = Journal(sys.stderr, self.id, time.time)
         with (
             to_stderr if path is None else Journal.to_file(path, self.id, time.time) as journal,
             self._steered(planned, journal, events, emptied) as steering,
@@ -381,9 +386,12 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
         Later plans renew their time, and may steer further. Nodes ``emptied`` at the end stay closed.
         """
-        steering, execution = _Steering(), self._policy.execution
-        plan, inputs = planned.plan, planned.inputs
-        behind, late = left_behind(inputs.snapshot), reopened(inputs.snapshot, inputs.now)
+        steering = _Steering()
+        execution = self._policy.execution
+        plan = planned.plan
+        inputs = planned.inputs
+        behind = left_behind(inputs.snapshot)
+        late = reopened(inputs.snapshot, inputs.now)
         if self._run_options.dry_run or not (plan.tainted or plan.closed or behind or late):
             yield steering
             return
@@ -394,7 +402,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
         set_now: list[tuple[OwnTaints, str, Sequence[str], float]] = []
 
         def renew(later: _Planned) -> None:
-            began, end = time.monotonic(), time.time() + execution.steer_limit + execution.wave_timeout
+            began = time.monotonic()
+            end = time.time() + execution.steer_limit + execution.wave_timeout
             more = [name for name in later.plan.tainted if name not in steered_on]
             steered_on.extend(more)
             self._tainted = tuple(steered_on)
@@ -528,7 +537,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         self._begin(self._planned)
 
     def _begin(self, planned: _Planned) -> None:
-        self._planned, self._is_first = planned, True
+        self._planned = planned
+        self._is_first = True
         self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
         # By the uid of its pod, what was known when a move was checked last, if not when the plan was made.
         self._checked: dict[str, tuple[float, int]] = {}
@@ -572,7 +582,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def _validate(
         self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome]
     ) -> Mapping[str, str | Move]:
-        was_first, self._is_first = self._is_first, False
+        was_first = self._is_first
+        self._is_first = False
         if was_first and self._planned.age.fresh:
             return {}
         inputs = self._inputs(self._memory.before)

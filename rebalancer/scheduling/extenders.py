@@ -40,7 +40,8 @@ from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
 from rebalancer.scheduling.registry import CATALOGUE, MODELLED
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
-FILTER, PRIORITIZE = "filter", "prioritize"
+FILTER = "filter"
+PRIORITIZE = "prioritize"
 MAX_EXTENDER_SCORE = 10
 _READ = frozenset((Input.NODES, Input.PODS, Input.WATCHER, Input.PROMETHEUS))
 
@@ -152,7 +153,8 @@ def with_extenders(
 
     ``scores`` are by the address of the extender.
     """
-    profiles, plugins = list(configuration.profiles), dict(configuration.plugins)
+    profiles = list(configuration.profiles)
+    plugins = dict(configuration.plugins)
     added: dict[str, PluginDescription] = {}
     computed: set[str] = set()
     for number, extender in enumerate(configuration.extenders):
@@ -192,7 +194,8 @@ def _described(name: str, score: Score, extender: Extender) -> PluginDescription
 
 def _with_score(profile: Profile, plugin: PluginDescription, score: Score, extender: Extender) -> Profile:
     """A profile with one score more, and with its filter, as the extender's verbs have it."""
-    plugins, weights = dict(profile.plugins), dict(profile.weights)
+    plugins = dict(profile.plugins)
+    weights = dict(profile.weights)
     rejects = score.reject_above is not None or ExtensionPoint.FILTER in score.plugin.points
     if extender.filter_verb and rejects:
         plugins[ExtensionPoint.FILTER] = (*profile.enabled(ExtensionPoint.FILTER), plugin.name)

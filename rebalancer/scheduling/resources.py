@@ -381,7 +381,8 @@ def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> 
     return np.array([requests.get(name, 0) for name in resources], np.float64)
 
 
-_ANY_ADDRESS, _SOME_ADDRESS = "0.0.0.0", "*"  # noqa: S104 (a comparison, nothing is bound)
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (a comparison, nothing is bound)
+_SOME_ADDRESS = "*"
 HostPort = tuple[str, int, str]  # protocol, port, address
 
 

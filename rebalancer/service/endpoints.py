@@ -64,7 +64,8 @@ class Health:
 
     def ready(self, role: str) -> None:
         """The service does what it is for, in this role."""
-        self.role, self.not_ready = role, ""
+        self.role = role
+        self.not_ready = ""
 
     def failing(self, reason: str) -> None:
         """The service cannot do what it is for."""
@@ -111,7 +112,8 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = "localhost", int(self.server_address[1])
+        self.server_name = "localhost"
+        self.server_port = int(self.server_address[1])
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -46,7 +46,8 @@ class FileInForce(Generic[T]):
 
     def refresh(self) -> bool:
         """Take over the file if it has changed; returns whether another text is in force now."""
-        asked, self._asked = self._asked, False
+        asked = self._asked
+        self._asked = False
         if self._path is None:
             return False
         try:
@@ -60,7 +61,9 @@ class FileInForce(Generic[T]):
             self.refused = str(error)
             return False
         changed = text != self._text
-        self.loaded, self._text, self.refused = loaded, text, ""
+        self.loaded = loaded
+        self._text = text
+        self.refused = ""
         now = "in force from now on" if changed else "unchanged, and in force"
         LOGGER.info("%s is %s", self._named(), now)
         return changed
@@ -79,7 +82,9 @@ class PolicyInForce(FileInForce[LoadedPolicy]):
         if path is not None:
             super().__init__(path, parse_policy)
             return
-        self._path, self._asked, self.refused = None, False, ""
+        self._path = None
+        self._asked = False
+        self.refused = ""
         self.loaded = default_policy()
 
     def _named(self) -> str:

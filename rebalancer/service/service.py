@@ -279,7 +279,8 @@ class Service(msgspec.Struct, eq=False, dict=True):
     def _compete(self, api: RawApi, signals: StopSignals, runs: Runs) -> None:
         """Lead whenever this replica has the lease, else stand by."""
         namespace, name = self._settings.lease.split("/")
-        identity, seconds = holder_identity(uuid.uuid4().hex), self._settings.lease_seconds
+        identity = holder_identity(uuid.uuid4().hex)
+        seconds = self._settings.lease_seconds
         lease = RunLease(api, namespace, name, identity, time.time, duration_seconds=seconds)
         while not signals.stop.is_set():
             warm = WarmCluster(runs.read_cluster, signals.stop, runs.longest_seconds)
@@ -299,7 +300,8 @@ class Service(msgspec.Struct, eq=False, dict=True):
 
     def _stood_by(self, lease: RunLease, signals: StopSignals, warm: WarmCluster) -> HeldLease | None:
         """The lease, once it could be taken; None when asked to stop."""
-        watch, last = LeaseWatch(lease), ""
+        watch = LeaseWatch(lease)
+        last = ""
         self.metrics.stands_by()
         while not signals.stop.is_set():
             self._tend()

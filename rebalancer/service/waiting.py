@@ -76,7 +76,8 @@ class EarlyRuns(msgspec.Struct, eq=False):
         if seen is None:
             return False
         reasons = self._reasons(seen)
-        self._known, self._usable = seen.hot, seen.usable
+        self._known = seen.hot
+        self._usable = seen.usable
         if reasons:
             said = "; ".join(reasons)
             LOGGER.info("a run begins %.0f s early: %s", due - self._clock(), said)
@@ -84,7 +85,8 @@ class EarlyRuns(msgspec.Struct, eq=False):
 
     def _reasons(self, seen: Sight) -> list[str]:
         hot = frozenset[str]() if self._known is None else seen.hot - self._known
-        before, now = self._usable or seen.usable, seen.usable or self._usable
+        before = self._usable or seen.usable
+        now = seen.usable or self._usable
         found = (
             (hot, "turned hot since the last one"),
             (now - before, "can be used now"),
@@ -100,7 +102,8 @@ class EarlyRuns(msgspec.Struct, eq=False):
             raise
         except RebalancerError as error:
             said = f"whether a node turned hot is not known, the next run begins when it is due: {error}"
-            kept, self._said = self._said, _FIGURE.sub("", said)  # each look changes how old the load is
+            kept = self._said  # each look changes how old the load is
+            self._said = _FIGURE.sub("", said)
             if self._said != kept:
                 LOGGER.warning("%s", said)
             return None
@@ -168,5 +171,6 @@ class WarmCluster(msgspec.Struct, eq=False):
                 self.trouble = f"{type(error).__name__}: {error}"
                 return
             else:
-                self.is_read, self.trouble = True, ""
+                self.is_read = True
+                self.trouble = ""
             self._over.wait(READ_AGAIN_SECONDS)

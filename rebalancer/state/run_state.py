@@ -347,7 +347,8 @@ class _Head(Value, frozen=True):
     kind: str = ""
 
 
-_head_decoder, _decoder = msgspec.json.Decoder(_Head), msgspec.json.Decoder(RunState)
+_head_decoder = msgspec.json.Decoder(_Head)
+_decoder = msgspec.json.Decoder(RunState)
 
 
 def _order(move: PastMove) -> tuple[float, str, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-_WIDTH, _HEIGHT = 124, 52  # of a box
-_APART, _ROWS_APART = 142, 84
+_WIDTH = 124  # of a box
+_HEIGHT = 52
+_APART = 142
+_ROWS_APART = 84
 _STAGES: dict[str, tuple[int, int, str, str]] = {  # by name: column and row, and what it is in two lines
     "policy": (0, 1, "what is", "wanted"),
     "profiles": (1, 1, "the scheduler's", "configuration"),
@@ -46,7 +48,8 @@ def architecture_picture() -> str:
         f"<title>The stages of rebalancer, from a policy to reports</title>{_STYLE}{_HEAD}",
     ]
     for name, (column, row, *about) in _STAGES.items():
-        x, y = column * _APART, row * _ROWS_APART
+        x = column * _APART
+        y = row * _ROWS_APART
         lines.append(f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>')
         middle = x + _WIDTH // 2
         lines.append(f'<text class="name" x="{middle}" y="{y + 16}">{name}</text>')
@@ -57,9 +60,12 @@ def architecture_picture() -> str:
 
 def _path(start: str, end: str) -> str:
     """From the side of one box to that of another: straight along a row, else with one corner or two."""
-    (column, row, *_), (to_column, to_row, *_) = _STAGES[start], _STAGES[end]
-    x, y = column * _APART, row * _ROWS_APART
-    to_x, to_y = to_column * _APART, to_row * _ROWS_APART
+    column, row, *_ = _STAGES[start]
+    to_column, to_row, *_ = _STAGES[end]
+    x = column * _APART
+    y = row * _ROWS_APART
+    to_x = to_column * _APART
+    to_y = to_row * _ROWS_APART
     if row == to_row:
         return f"M{x + _WIDTH} {y + _HEIGHT // 2}H{to_x}"
     if column == to_column:

@@ -30,7 +30,8 @@ _NARROWED = ("surge", "steer")  # rights that a ValidatingAdmissionPolicy limits
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
 _NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")
 _POLICY = Path("k8s/base/policy.yaml")
-_BEGIN, _END = "  # policy: begin\n", "  # policy: end\n"
+_BEGIN = "  # policy: begin\n"
+_END = "  # policy: end\n"
 # Go's regular expressions, which Helm checks with, have no lookaround. Without it a pattern allows a little
 # more; rebalancer itself refuses the rest.
 _LOOKAROUND = re.compile(r"\(\?<?[=!][^()]*\)")
@@ -143,7 +144,8 @@ def _of_value(path: str, value: object, comments: dict[str, str]) -> dict[str, A
 def _comments(text: str) -> dict[str, str]:
     """What stands above each key of the two outer levels, by its path."""
     found: dict[str, str] = {}
-    outer, lines = "", list[str]()
+    outer = ""
+    lines = list[str]()
     for line in (*text.split("\npolicy:\n", maxsplit=1)[0].splitlines(), "policy:"):
         stripped = line.strip()
         if stripped.startswith("#"):

@@ -141,7 +141,8 @@ def dashboard() -> str:
     column = row = 0
     for number, panel in enumerate(PANELS, start=1):
         if column + panel.width > _WIDTH:
-            column, row = 0, row + PANELS[number - 2].height
+            column = 0
+            row = row + PANELS[number - 2].height
         panels.append(_panel(panel, number, column, row))
         column += panel.width
     whole = {

@@ -7,11 +7,17 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.hotness import Hotness
 
-_COOL_TO, _HOT_ABOVE = 65.0, 80.0  # percent of allocatable
-_COOLEST, _HOTTEST = 50.0, 130.0
+_COOL_TO = 65.0  # percent of allocatable
+_HOT_ABOVE = 80.0
+_COOLEST = 50.0
+_HOTTEST = 130.0
 _MOST = 200  # points of excess
-_LEFT, _TOP, _WIDTH, _HEIGHT = 60, 20, 560, 300
-_BOTTOM, _RIGHT = _TOP + _HEIGHT, _LEFT + _WIDTH
+_LEFT = 60
+_TOP = 20
+_WIDTH = 560
+_HEIGHT = 300
+_BOTTOM = _TOP + _HEIGHT
+_RIGHT = _LEFT + _WIDTH
 _OVERLOADS = ((0.0, "#787b7e"), (1.0, "#0087af"), (2.0, "#af5f00"))
 _LEVELS = ((_COOL_TO, "coolTo"), (_HOT_ABOVE, "threshold"), (100.0, "100 %"))
 _STYLE = "<style>text{font:14px system-ui,sans-serif;fill:#787b7e} path{fill:none;stroke-width:2}</style>"

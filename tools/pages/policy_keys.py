@@ -36,14 +36,16 @@ kind: RebalancePolicy
 """
 EXAMPLES = Path(__file__).with_name("policy_examples.yaml")
 _SKIPPED = ("apiVersion", "kind")
-_DURATION, _SHARE = "duration", "percentage"
+_DURATION = "duration"
+_SHARE = "percentage"
 Row = tuple[str, Entry, str, str]  # path, entry, value in words, default
 _NOTHING = ("unset", "required", "`[]`", "`{}`")  # defaults that show nothing of the value
 
 
 def policy_page() -> str:
     """The page as Markdown."""
-    whole, shown = schema(), examples()
+    whole = schema()
+    shown = examples()
     parts = [_HEAD]
     listed: dict[int, str] = {}
     known: dict[tuple[str, ...], str] = {}
@@ -250,7 +252,8 @@ def _text(pattern: str) -> str:
 
 
 def _bounds(found: Entry) -> str:
-    least, most = found.get("minimum"), found.get("maximum", found.get("exclusiveMaximum"))
+    least = found.get("minimum")
+    most = found.get("maximum", found.get("exclusiveMaximum"))
     below = "below " if "exclusiveMaximum" in found else ""
     if "exclusiveMinimum" in found:
         return f" above {found['exclusiveMinimum']}" + (f" to {below}{most}" if most is not None else "")

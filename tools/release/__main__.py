@@ -51,7 +51,8 @@ def make(version: str, output: Path, *, tagged: bool) -> None:
         raise ReleaseError("\n".join(f"{name}: says that nothing is released yet" for name in behind))
     with tempfile.TemporaryDirectory(prefix="rebalancer-release-") as folder:
         work = Path(folder)
-        stage, release = work / "stage", work / "release"
+        stage = work / "stage"
+        release = work / "release"
         release.mkdir()
         environment = build.staged(stage, version)
         print(f"release: {version} of commit {environment['REVISION'][:12]}", flush=True)

@@ -117,7 +117,8 @@ def packed(files: Mapping[str, Path]) -> bytes:
     ):
         for name, path in sorted(files.items()):
             item = tarfile.TarInfo(name)
-            item.size, item.mode = path.stat().st_size, 0o644
+            item.size = path.stat().st_size
+            item.mode = 0o644
             archive.addfile(item, io.BytesIO(path.read_bytes()))
     return stream.getvalue()
 

@@ -111,7 +111,8 @@ def _epoch(release: Path) -> str:
 
 def installation(release: Path, stage: Path, version: str, work: Path) -> Iterator[str]:
     """The wheels installed by pip in an empty home: version, demo, and the plan of a recorded cluster."""
-    environment, place = clean(work / "home"), work / "installed"
+    environment = clean(work / "home")
+    place = work / "installed"
     done(sys.executable, "-m", "venv", place, folder=work, environment=environment)
     pip = (place / "bin" / "python", "-m", "pip", "--disable-pip-version-check")
     wheels = sorted(release.glob("*.whl"))
@@ -168,8 +169,10 @@ ANY_REGISTRY = "registry.invalid/rebalancer"
 
 def chart(release: Path, work: Path) -> Iterator[str]:
     """Helm takes the chart, whose pods run the image by its digest; a control plane too, if there is one."""
-    (path,), (archive,) = release.glob("*.tgz"), release.glob("*.oci.tar")
-    digest, environment = image_digest(archive), clean(work / "home")
+    (path,) = release.glob("*.tgz")
+    (archive,) = release.glob("*.oci.tar")
+    digest = image_digest(archive)
+    environment = clean(work / "home")
     done(helm(), "lint", "--strict", path, folder=work, environment=environment)
     for kind in ("CronJob", "Deployment"):
         text = done(

@@ -39,7 +39,8 @@ class ReleaseError(Exception):
 
 def written(root: Path) -> dict[str, str]:
     """The version at every place of a checkout. Raises ReleaseError where it does not stand there once."""
-    found, wrong = {}, []
+    found = {}
+    wrong = []
     for name, before in _PLACES:
         texts = re.findall(f"(?m){before}({VERSION})", (root / name).read_text())
         if len(texts) == 1:

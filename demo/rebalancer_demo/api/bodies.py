@@ -140,7 +140,8 @@ def json_patch(target: Object, operations: list[Object]) -> Any:
     """RFC 6902: the patched copy of ``target``; a failing ``test`` or path is a 422."""
     document: Any = copy.deepcopy(target)
     for operation in operations:
-        name, path = operation.get("op"), str(operation.get("path", ""))
+        name = operation.get("op")
+        path = str(operation.get("path", ""))
         if name == "test":
             if not _holds(document, path, operation.get("value")):
                 raise StatusError(422, "Invalid", f"the server rejected our request: testing {path} failed")
@@ -169,7 +170,8 @@ def shown(resource: Resource, item: Object) -> Object:
 
 def check_kind(item: Object, resource: Resource) -> None:
     """Refuse an object whose kind or apiVersion is another's; one without them is accepted."""
-    kind, version = item.pop("kind", None), item.pop("apiVersion", None)
+    kind = item.pop("kind", None)
+    version = item.pop("apiVersion", None)
     if kind not in {None, "", resource.kind} or version not in {None, "", resource.api_version}:
         raise bad_request(
             f"the API version in the data ({version}, {kind}) does not match the expected "

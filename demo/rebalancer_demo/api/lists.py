@@ -97,7 +97,8 @@ class Lister:
             if request.query.get("labelSelector") or request.query.get("fieldSelector"):
                 match = selection(request, target)
                 records = [record for record in records if match(record.object)]
-            name, start = "", 0
+            name = ""
+            start = 0
             snapshot = _Snapshot(records, version, self._store.clock(), request.path)
         stop = start + limit if limit else len(snapshot.records)
         page = snapshot.records[start:stop]
@@ -109,7 +110,8 @@ class Lister:
         return Response(200, list_body(target.resource, metadata, page))
 
     def _check_version(self, request: Request) -> None:
-        wanted, newest = number(request, "resourceVersion"), self._store.version
+        wanted = number(request, "resourceVersion")
+        newest = self._store.version
         if wanted > newest:
             message = f"Too large resource version: {wanted}, current: {newest}"
             raise StatusError(504, "Timeout", message, retry_after=1)

@@ -45,7 +45,8 @@ def read_object(body: bytes) -> Object | None:
         raise bad_request("the body of the request does not begin as protobuf of the Kubernetes API does")
     try:
         envelope = AnyAnswer.FromString(body[len(_MAGIC) :])
-        api_version, kind = envelope.type_meta.api_version, envelope.type_meta.kind
+        api_version = envelope.type_meta.api_version
+        kind = envelope.type_meta.kind
         try:
             descriptor = _pool().FindMessageTypeByName(message_name(api_version, kind))
         except KeyError:

@@ -114,9 +114,11 @@ def target_of(surface: Surface, path: str) -> Target | None:
     """The target of ``/api/v1/...`` or ``/apis/GROUP/VERSION/...``; None when it names no served resource."""
     steps = [unquote(step) for step in path.strip("/").split("/")]
     if steps[0] == "api":
-        group, steps = "", steps[1:]
+        group = ""
+        steps = steps[1:]
     elif steps[0] == "apis" and len(steps) > 1:
-        group, steps = steps[1], steps[2:]
+        group = steps[1]
+        steps = steps[2:]
     else:
         return None
     if len(steps) < 2:
@@ -124,7 +126,8 @@ def target_of(surface: Surface, path: str) -> Target | None:
     version, *steps = steps
     namespace = ""
     if steps[0] == "namespaces" and len(steps) >= 3 and steps[2] != "status":
-        namespace, steps = steps[1], steps[2:]
+        namespace = steps[1]
+        steps = steps[2:]
     resource = surface.by_path.get((group, version, steps[0]))
     if resource is None or (namespace and not resource.namespaced):
         return None
@@ -218,7 +221,8 @@ class ServiceProxy:
         parts = target.name.split(":")
         if len(parts) == 3:
             parts = parts[1:]
-        name, port = parts[0], parts[1] if len(parts) > 1 else ""
+        name = parts[0]
+        port = parts[1] if len(parts) > 1 else ""
         served = list(self._served.items())
         for (namespace, service, served_port, path), serve in served:
             if (namespace, service) != (target.namespace, name) or port not in {"", served_port}:

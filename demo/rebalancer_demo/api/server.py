@@ -206,7 +206,8 @@ class _Server(ThreadingHTTPServer):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
+        self.server_name = "127.0.0.1"
+        self.server_port = int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:

@@ -133,7 +133,8 @@ class Verbs:
         return Response.json(success(details))
 
     def _delete_collection(self, request: Request, target: Target) -> Response:
-        match, options = selection(request, target), delete_options(request)
+        match = selection(request, target)
+        options = delete_options(request)
         resource = target.resource
         gone = []
         for item in self._store.all(resource.storage, target.namespace):
@@ -162,7 +163,8 @@ class Subresources:
 
     def answer(self, request: Request, target: Target) -> Response:
         """The answer to a request; 404 for a subresource that the kind does not have."""
-        resource, subresource = target.resource, target.subresource
+        resource = target.resource
+        subresource = target.subresource
         if subresource == "status" and resource.has_status:
             return self._on_status(request, target)
         if not any(row.name == subresource for row in resource.subresources):
@@ -195,7 +197,9 @@ class Subresources:
         raise method_not_allowed()
 
     def _on_scale(self, request: Request, target: Target) -> Response:
-        plural, namespace, name = target.resource.plural, target.namespace, target.name
+        plural = target.resource.plural
+        namespace = target.namespace
+        name = target.name
         if request.method == "GET":
             return Response.json(self._registry.scale(plural, namespace, name))
         if request.method == "PUT":

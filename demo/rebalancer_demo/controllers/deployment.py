@@ -72,7 +72,8 @@ class RollingUpdate:
 
     def of_old(self, new: Object, old: Sequence[Object]) -> list[int]:
         """The sizes of the old ReplicaSets, oldest first. Unavailable pods are removed first."""
-        sizes, least = list(map(size_of, old)), self.replicas - self.unavailable
+        sizes = list(map(size_of, old))
+        least = self.replicas - self.unavailable
         new_unavailable = size_of(new) - _available(new)
         room = size_of(new) + sum(sizes) - least - new_unavailable
         for at, item in enumerate(old):
@@ -184,7 +185,8 @@ class DeploymentController:
 
     def _create(self, item: Object, old: Sequence[Object]) -> Object:
         """A ReplicaSet without pods for the present template."""
-        digest, row = _hash_of(item), STORED["deployments"]
+        digest = _hash_of(item)
+        row = STORED["deployments"]
         template = copy.deepcopy(spec_of(item).get("template") or {})
         metadata = template.setdefault("metadata", {})
         metadata["labels"] = {**(metadata.get("labels") or {}), _HASH: digest}
@@ -219,7 +221,8 @@ class DeploymentController:
 
     def _scale_newest(self, item: Object, sets: Sequence[Object]) -> None:
         """A change of scale, where the newest ReplicaSet of a dump is the only one with pods."""
-        newest, replicas = sets[-1], spec_of(item).get("replicas", 1)
+        newest = sets[-1]
+        replicas = spec_of(item).get("replicas", 1)
         changed = item["metadata"].get("generation", 0) > status_of(item).get("observedGeneration", 0)
         if changed and all(size_of(other) == 0 for other in sets[:-1]):
             self._scale(newest, replicas)

@@ -125,7 +125,8 @@ class DisruptionController:
     ) -> tuple[dict[str, str], float | None]:
         """The evictions that no deletion has confirmed yet, and the seconds until the next is forgotten."""
         promised = status_of(budget).get("disruptedPods") or {}
-        kept, again = {}, None
+        kept = {}
+        again = None
         for pod in pods:
             when = promised.get(name_of(pod))
             if when is None or is_terminating(pod):
@@ -138,7 +139,8 @@ class DisruptionController:
 
     def _expectation(self, spec: Object, pods: list[Object]) -> tuple[int, int]:
         """Expected pods and how many of them must be healthy."""
-        most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+        most = spec.get("maxUnavailable")
+        least = spec.get("minAvailable")
         if most is not None:
             expected = self._scale(pods)
             return expected, max(expected - _of(most, expected), 0)

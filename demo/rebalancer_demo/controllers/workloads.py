@@ -138,7 +138,8 @@ class ReplicaSetController:
         item = self._store.get(self._plural, *key)
         if item is None or is_terminating(item):
             return None
-        uid, replicas = item["metadata"]["uid"], spec_of(item).get("replicas", 1)
+        uid = item["metadata"]["uid"]
+        replicas = spec_of(item).get("replicas", 1)
         again = None
         active = self._active(uid)
         surplus = len(active) - replicas
@@ -220,7 +221,8 @@ class StatefulSetController:
         if item is None or is_terminating(item):
             return None
         spec = spec_of(item)
-        start, replicas = (spec.get("ordinals") or {}).get("start", 0), spec.get("replicas", 1)
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        replicas = spec.get("replicas", 1)
         again = self._fill(item, range(start, start + replicas))
         pods = [pod for pod in self._store.pods_of(item["metadata"]["uid"]) if is_active(pod)]
         wanted = {f"{name_of(item)}-{ordinal}" for ordinal in range(start, start + replicas)}
@@ -261,7 +263,8 @@ class StatefulSetController:
         if pod is None:
             return None
         name = f"{name_of(item)}-{ordinal}"
-        metadata, spec = pod["metadata"], pod["spec"]
+        metadata = pod["metadata"]
+        spec = pod["spec"]
         metadata.pop("generateName")
         metadata["name"] = name
         labels = metadata.setdefault("labels", {})
@@ -343,7 +346,8 @@ class JobController:
         pods = self._store.pods_of(item["metadata"]["uid"])
         present = sum(1 for pod in pods if phase_of(pod) == "Succeeded")
         succeeded = max(int(status_of(item).get("succeeded", 0)), present)
-        parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
+        parallelism = int(spec.get("parallelism", 1))
+        completions = spec.get("completions")
         if completions is None:
             return 0 if succeeded else parallelism
         return min(parallelism, max(int(completions) - succeeded, 0))

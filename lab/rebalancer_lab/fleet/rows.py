@@ -23,8 +23,10 @@ from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import plain
 from rebalancer_lab.fleet.clusters import Cluster, ask_fleet
 
-_MAX_SHOWN, _MAX_ERRORS = 40, 10
-_TEXTS, _SHARES = ("held_by", "minor"), ("held_share", "peak_cpu", "peak_cpu_after")  # types of a frame
+_MAX_SHOWN = 40
+_MAX_ERRORS = 10
+_TEXTS = ("held_by", "minor")  # types of a frame
+_SHARES = ("held_share", "peak_cpu", "peak_cpu_after")
 
 
 class ClusterRow(Value, frozen=True):

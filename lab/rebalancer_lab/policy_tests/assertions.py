@@ -144,7 +144,9 @@ class _Checks:
     def all(self, test: PolicyTest) -> Iterator[Assertion]:
         yield from self._of_pods("mustMove", test.must_move, stay=False)
         yield from self._of_pods("mustStay", test.must_stay, stay=True)
-        moves, most, least = len(self._plan.moves), test.max_evictions, test.min_evictions
+        moves = len(self._plan.moves)
+        most = test.max_evictions
+        least = test.min_evictions
         if most is not None:
             yield _assertion(f"maxEvictions: {most}", moves <= most, f"the plan has {moves}")
         if least is not None:
@@ -162,7 +164,8 @@ class _Checks:
             yield _assertion(f"{field}: {pattern}", bool(pods) and not wrong, because)
 
     def _fate(self, pod: PodRow) -> str:
-        pods, node = self._snapshot.pods, int(self._snapshot.pods.node[pod])
+        pods = self._snapshot.pods
+        node = int(self._snapshot.pods.node[pod])
         name = self._snapshot.nodes.names[node] if node >= 0 else ""
         code, because = verdict_of(self._plan, pods.uids[pod], name)
         return f"{pods.full_name(pod)}: {code}, {because}"
@@ -170,9 +173,11 @@ class _Checks:
     def _pods(self, pattern: str) -> list[PodRow]:
         """The pods that ``NAMESPACE/NAME`` or ``KIND/NAMESPACE/NAME`` names; * and ? stand for anything."""
         pods = self._snapshot.pods
-        kind, name = "pod", pattern
+        kind = "pod"
+        name = pattern
         if pattern.count("/") == 2:
-            kind, name = parse_subject(pattern).kind, pattern.partition("/")[2]
+            kind = parse_subject(pattern).kind
+            name = pattern.partition("/")[2]
         wanted = name if kind == "pod" else f"/{kind}/".join(name.split("/"))
 
         def names(row: PodRow) -> tuple[str, ...]:

@@ -96,8 +96,10 @@ class ShadowTally:
 
 def requested_percent(snapshot: Snapshot, elsewhere: Mapping[str, str]) -> FloatArray:
     """(nodes, 2) percent of allocatable cpu and memory that pods request, some of them on other nodes."""
-    pods, nodes = snapshot.pods, snapshot.nodes
-    amounts, node = requests_by_pod(snapshot), pods.node.copy()
+    pods = snapshot.pods
+    nodes = snapshot.nodes
+    amounts = requests_by_pod(snapshot)
+    node = pods.node.copy()
     for row, uid in enumerate(pods.uids) if elsewhere else ():
         if uid in elsewhere and node[row] >= 0:
             node[row] = nodes.row.get(elsewhere[uid], node[row])

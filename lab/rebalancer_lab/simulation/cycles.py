@@ -119,7 +119,8 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         return None
 
     def _wave(self, plan: Plan, moves: Sequence[Move]) -> Iterator[SimulatedOutcome]:
-        state, prepared = self._state, self._prepared
+        state = self._state
+        prepared = self._prepared
         pods = prepared.pods
         for finished in moves:
             if finished.finished:
@@ -198,7 +199,9 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
 
     def retry_pending(self) -> Iterator[tuple[int, NodeRow]]:
         """Pods of the snapshot that were Pending and fit somewhere now, with their nodes, in queue order."""
-        state, pods, by_name = self._state, self._prepared.pods, self._prepared.schedulers.by_name
+        state = self._state
+        pods = self._prepared.pods
+        by_name = self._prepared.schedulers.by_name
         for row in waiting_pods(state, pods):
             pod_class = state.pod_class[row]
             scheduler = by_name.get(pods.classes[pod_class].scheduler_name)
@@ -285,7 +288,8 @@ def _cycle(
     try:
         prepared = prepare_to_plan(inputs)
     except SafetyError as error:
-        found, pending = asdict(_spread(cluster, inputs, hot_above)), len(cluster.pending)
+        found = asdict(_spread(cluster, inputs, hot_above))
+        pending = len(cluster.pending)
         ended = Cycle(number, **found, evictions=0, pending=pending, moves=(), stopped=str(error), plans=0)
         return ended, state, hot_above
     hot_above = prepared.hotness.makes_hot
@@ -294,7 +298,8 @@ def _cycle(
     hot = [node.name for node in plan.nodes if node.hot]
     run = SimulatedRun(cluster, state, random, draws)
     outcomes = run.carry_out(prepared, plan)
-    history, names = MoveHistory(made), inputs.snapshot.nodes.names
+    history = MoveHistory(made)
+    names = inputs.snapshot.nodes.names
     moves = tuple(
         SimulatedMove(
             pod=item.move.pod.full_name,
@@ -339,8 +344,10 @@ class SimulatedRun:
     def __init__(
         self, cluster: SimulatedCluster, state: RunState, random: np.random.Generator, draws: LandingDraws
     ) -> None:
-        self._cluster, self._state = cluster, state
-        self._random, self._draws = random, draws
+        self._cluster = cluster
+        self._state = state
+        self._random = random
+        self._draws = draws
         self.made: tuple[PastMove, ...] = ()
         self.plans = 0
         self.stopped = ""
@@ -348,7 +355,8 @@ class SimulatedRun:
     def carry_out(self, prepared: PreparedInputs, plan: Plan) -> list[SimulatedOutcome]:
         """What becomes of the first plan, and of those that follow, in the cluster."""
         replan = prepared.policy.execution.replan
-        tainted, closed = plan.tainted, plan.closed
+        tainted = plan.tainted
+        closed = plan.closed
         outcomes: list[SimulatedOutcome] = []
         made: tuple[Move, ...] = ()  # by the plans before
 
@@ -408,7 +416,8 @@ def is_again(history: MoveHistory, pod: PodReference, inputs: PlanningInputs) ->
 
     This checks the planner, so it reads the history of the whole simulation and asks no rule of eviction.
     """
-    planning, workload = inputs.policy.planning, f"{pod.namespace}/{pod.workload}"
+    planning = inputs.policy.planning
+    workload = f"{pod.namespace}/{pod.workload}"
     cooldown = history.cooldown_seconds(
         inputs.now,
         first=planning.cooldown,

@@ -16,7 +16,8 @@ def cycles(simulation: Simulation) -> DataFrame:
     """One row per policy and cycle of a simulation: hot nodes, peaks, deviations, evictions, pods pending."""
     import pandas as pd  # noqa: PLC0415 - see frame_of
 
-    now, interval = pd.Timestamp(simulation.now), simulation.interval_seconds
+    now = pd.Timestamp(simulation.now)
+    interval = simulation.interval_seconds
     columns: Columns = {
         "policy": lambda row: row[0].policy,
         "cycle": lambda row: row[1].cycle,

@@ -64,7 +64,8 @@ class PodLoad(msgspec.Struct, eq=False, dict=True):
             self._deviation = kept * self._deviation + math.sqrt(1 - kept * kept) * self._draw()
 
 
-_RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
+_RUNNING = PHASES.index("Running")
+_PENDING = PHASES.index("Pending")
 
 
 class SimulatedCluster:
@@ -79,9 +80,11 @@ class SimulatedCluster:
         self.node = pods.node.copy()  # (pods,) row of the node, -1 unbound
         self.pod_class = pods.pod_class.copy()
         self.gone = np.zeros(len(pods), np.bool_)  # (pods,) was terminating when recorded
-        self._created, self._started = pods.created.copy(), pods.started.copy()
+        self._created = pods.created.copy()
+        self._started = pods.started.copy()
         self._uids = list(pods.uids)
-        self._seconds, self._steps = 0.0, 0  # that have passed
+        self._seconds = 0.0  # that have passed
+        self._steps = 0
         self._moves = np.zeros(len(pods), np.int64)
         self._removed: set[str] = set()  # uids of finished pods
         base = _base_usage(inputs)
@@ -130,7 +133,8 @@ class SimulatedCluster:
         """A pod was replaced by one of a class on a node; -1 while it is Pending."""
         self._moves[row] += 1
         self._uids[row] = f"{self._inputs.snapshot.pods.uids[row]}+{self._moves[row]}"
-        self.node[row], self.pod_class[row] = node, pod_class
+        self.node[row] = node
+        self.pod_class[row] = pod_class
         self._created[row] = self.now
         self._started[row] = self.now if node >= 0 else np.nan
 

@@ -158,7 +158,8 @@ class Objects:
         return self._counted[plural]
 
     def _add_template(self, kind: str, version: str, item: Item) -> None:
-        metadata, template = item["metadata"], item["spec"].get("template")
+        metadata = item["metadata"]
+        template = item["spec"].get("template")
         if not template:
             return
         owner = {"apiVersion": version, "kind": kind, "name": metadata["name"], "controller": True}
@@ -274,7 +275,8 @@ class Moments:
             for item in found[column]:
                 resource = _resource(item.labels.get("resource", ""))
                 amounts[item.labels.get("node", "")][column][resource] = _quantity(item.value, resource)
-        cordoned, ready = _names(found["cordoned"], "node"), _names(found["node_ready"], "node")
+        cordoned = _names(found["cordoned"], "node")
+        ready = _names(found["node_ready"], "node")
         taints: dict[str, list[Item]] = defaultdict(list)
         for item in found["taints"]:
             labels = item.labels
@@ -336,8 +338,10 @@ class Moments:
             status["lastState"] = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
         pods: dict[tuple[str, str], Item] = {}
         for item in found["info"]:
-            key, labels = _pod(item), item.labels
-            kind, name = labels.get("created_by_kind", ""), labels.get("created_by_name", "")
+            key = _pod(item)
+            labels = item.labels
+            kind = labels.get("created_by_kind", "")
+            name = labels.get("created_by_name", "")
             kind, name = ("", "") if "<none>" in (kind, name) else (kind, name)
             base = self._objects.base(key[0], labels.get("uid", ""), kind, name)
             node = labels.get("node", "")
@@ -407,7 +411,8 @@ def _asking(spec: Item, requests: Mapping[str, Mapping[str, str]]) -> Item:
     named = {item.get("name", "") for item in containers}
     containers += [{"name": name} for name in sorted(set(requests) - named)] if not containers else []
     for item in containers:
-        asked, now = requests.get(item.get("name", "")), (item.get("resources") or {}).get("requests") or {}
+        asked = requests.get(item.get("name", ""))
+        now = (item.get("resources") or {}).get("requests") or {}
         if asked is not None:
             as_written = {
                 name: now[name] if _same(now.get(name, ""), text) else text for name, text in asked.items()
@@ -497,7 +502,9 @@ def backfill(
     Where nothing of it could be had the first failure is raised.
     """
     objects = Objects(live.snapshot.recording)
-    size, done, left_out = 0, list[float](), list[RebalancerError]()
+    size = 0
+    done = list[float]()
+    left_out = list[RebalancerError]()
     for piece in pieces:
         making = Moments(objects, history_of(piece), questions)
         for moment in piece:

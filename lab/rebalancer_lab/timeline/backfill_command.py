@@ -107,7 +107,8 @@ def convert_recording(folder: Path, recording: Path, every: float, max_bytes: in
 
 
 _SAME_SECONDS = 0.5
-_SERIES_OF_POD, _SERIES_OF_NODE = 5, 30  # of the query that brings most
+_SERIES_OF_POD = 5  # of the query that brings most
+_SERIES_OF_NODE = 30
 
 
 def _connection(loaded: LoadedPolicy, address: str | None) -> Connection:

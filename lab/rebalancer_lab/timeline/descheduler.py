@@ -35,7 +35,8 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
         Headroom is shared: the sum of what the low nodes lack to the targets. A pod must fit on any other
         node. Without targets those of the policy count, and its protections always do.
         """
-        state, measured = prepared.schedulers.state, prepared.inputs.load
+        state = prepared.schedulers.state
+        measured = prepared.inputs.load
         classes = state.classes
         requested = np.array(
             [classes.present[kind][:2] for kind in prepared.pods.pod_class.tolist()], np.float64
@@ -53,7 +54,8 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
         thresholds = np.array(self.thresholds)
         if self.deviation and self.targets is not None:
             mean = np.nanmean(percent, axis=0)
-            target, thresholds = np.minimum(mean + target, _ANY), np.maximum(mean - thresholds, 0.0)
+            target = np.minimum(mean + target, _ANY)
+            thresholds = np.maximum(mean - thresholds, 0.0)
         low = (percent < thresholds).all(axis=1) & ~classes.nodes.unschedulable
         if int(low.sum()) <= self.more_low_than and self.more_low_than:
             return []
@@ -61,7 +63,8 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
         high = np.flatnonzero((percent > target).any(axis=1)).tolist()
         chosen: list[PodRow] = []
         for node in sorted(high, key=lambda node: -float(percent[node].sum())):
-            level, taken = usage[node].copy(), 0
+            level = usage[node].copy()
+            taken = 0
             for row in sorted(evictable(prepared, node), key=lambda row: _order(prepared, row)):
                 over: FloatArray = 100.0 * level / allocatable[node] > target[node]
                 if not over.any() or (headroom <= 0).any() or taken == self.per_node:

@@ -36,9 +36,12 @@ def record_timeline(
     tried all the same. Raises InputError when the folder cannot be written, and the last failure where no
     moment was recorded at all.
     """
-    loaded, api = policy_of(options), open_api(options)
+    loaded = policy_of(options)
+    api = open_api(options)
     assert api is not None  # a timeline is recorded of a live cluster
-    writer, failure, is_recorded = TimelineWriter(folder, max_bytes), None, False
+    writer = TimelineWriter(folder, max_bytes)
+    failure = None
+    is_recorded = False
     with open_cluster(api) as cluster:
         while not signals.stop.is_set():
             began = time.monotonic()
@@ -52,7 +55,8 @@ def record_timeline(
                 failure = error
                 warn(f"this moment is not recorded: {error}")
             else:
-                size, moment = writer.write(observation, state), times.render(observation.now)
+                size = writer.write(observation, state)
+                moment = times.render(observation.now)
                 if size:
                     is_recorded = True
                     wrote(f"{moment}: {size} bytes")

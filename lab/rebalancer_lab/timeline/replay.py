@@ -60,7 +60,9 @@ from rebalancer_lab.timeline.descheduler import LowNodeUtilization
 from rebalancer_lab.timeline.timeline import Happened, RecordedMoves, Timeline
 from rebalancer_lab.timeline.world import Moment, World
 
-NOTHING, DESCHEDULER, RECORDED = "nothing done", "descheduler", "as recorded"
+NOTHING = "nothing done"
+DESCHEDULER = "descheduler"
+RECORDED = "as recorded"
 _MAX_GAP = 3.0  # times the usual distance of moments: a longer gap in the recording counts no more
 _DIGITS = 3
 _MEASURED = ("cpu", "memory")
@@ -176,11 +178,14 @@ def replay(
         rule = descheduler or LowNodeUtilization()
         rows = [_Row(NOTHING, seed), _Row(DESCHEDULER, seed, rule=rule), *rows]
         check = _Check(World(np.random.default_rng((seed, 2)), always_place=True))
-    recorded_moves, as_recorded = RecordedMoves(), _Row(RECORDED, seed)
+    recorded_moves = RecordedMoves()
+    as_recorded = _Row(RECORDED, seed)
     left_out: list[str] = []
     moments = [at for at in timeline.moments() if span.begins <= at <= span.ends]
     minutes = _minutes(moments)
-    counted, happened, before = 0.0, Happened(), None
+    counted = 0.0
+    happened = Happened()
+    before = None
     every = (judged, *(loaded for _, loaded in policies))
     for moment, observation in _read(timeline, moments, every, options, left_out):
         state = recorded_state(moment.snapshot.recording)
@@ -330,7 +335,8 @@ class _Row:
 
     def _judge_landings(self, moment: Moment) -> None:
         """Whether the recorded cluster had room for them, one by one and in order."""
-        nodes, pods = moment.snapshot.nodes, moment.snapshot.pods
+        nodes = moment.snapshot.nodes
+        pods = moment.snapshot.pods
         requests = np.column_stack([requests_by_pod(moment.snapshot), np.ones(len(pods))])
         taken = np.zeros((len(nodes), 3))
         bound = pods.node >= 0
@@ -431,7 +437,8 @@ class _Row:
         self, moment: Moment, rule: LowNodeUtilization, recorded: PlanningInputs, standard: _Standard
     ) -> list[ReplayedMove]:
         prepared = prepare_to_plan(self._world.inputs(moment, recorded))
-        names, state = moment.snapshot.nodes.names, prepared.schedulers.state.copy()
+        names = moment.snapshot.nodes.names
+        state = prepared.schedulers.state.copy()
         rows = rule.evictions(prepared)
         moves = []
         for row in rows:
@@ -450,7 +457,8 @@ class _Row:
     def _moved_to(
         self, moment: Moment, row: PodRow, node: str, result: str, standard: _Standard
     ) -> ReplayedMove:
-        pods, uid = moment.snapshot.pods, moment.uids[row]
+        pods = moment.snapshot.pods
+        uid = moment.uids[row]
         slot = self._world.elsewhere.get(uid)
         here = slot.node if slot else moment.snapshot.nodes.names[int(pods.node[row])]
         self._world.move(moment, row, node)
@@ -491,7 +499,8 @@ class _Row:
 
 def _after(state: RunState, inputs: PlanningInputs, hot: Sequence[str], made: Sequence[PastMove]) -> RunState:
     """What the next run knows."""
-    policy, now = inputs.policy, inputs.now
+    policy = inputs.policy
+    now = inputs.now
     found = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
     found = after_reading(found, inputs.present_load, now, policy.load.window)
     return after_moves(found, made, now, memory_seconds(policy))
@@ -507,7 +516,9 @@ class _Check:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._sum, self._count, self._largest = 0.0, 0, 0.0
+        self._sum = 0.0
+        self._count = 0
+        self._largest = 0.0
 
     def advance(self, moment: Moment, recorded: PlanningInputs) -> None:
         """Let a moment come, and compare the load of its nodes."""

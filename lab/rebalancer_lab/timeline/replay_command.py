@@ -22,7 +22,8 @@ from rebalancer_lab.timeline.descheduler import LowNodeUtilization, read_desched
 from rebalancer_lab.timeline.replay import Replay, replay
 from rebalancer_lab.timeline.timeline import Timeline
 
-_MAX_HOURS, _MAX_MOVES = 24, 50
+_MAX_HOURS = 24
+_MAX_MOVES = 50
 
 
 def replay_timeline(
@@ -35,7 +36,8 @@ def replay_timeline(
 ) -> None:
     """``rebalancer timeline replay``."""
     named = named_policies(policies)
-    rule, warnings = LowNodeUtilization(), tuple[str, ...]()
+    rule = LowNodeUtilization()
+    warnings = tuple[str, ...]()
     if descheduler is not None:
         rule, warnings = read_descheduler(read_text(descheduler), str(descheduler))
     timeline = Timeline.open(folder)

@@ -49,7 +49,8 @@ class _Change(msgspec.Struct):
     resource: msgspec.Raw
 
 
-_change, _named = msgspec.json.Decoder(_Change), msgspec.json.Decoder(_Named)
+_change = msgspec.json.Decoder(_Change)
+_named = msgspec.json.Decoder(_Named)
 
 
 def recordings(path: Path, every_seconds: float) -> Iterator[tuple[float, Recording]]:
@@ -65,7 +66,8 @@ def recordings(path: Path, every_seconds: float) -> Iterator[tuple[float, Record
             at = times.parse(change.time)
             times.checked(at + every_seconds)  # the moment that the change belongs to
             version, name = header(change.resource)
-            kind, named = BY_NAME.get(name), _named.decode(change.resource).metadata
+            kind = BY_NAME.get(name)
+            named = _named.decode(change.resource).metadata
             if change.event not in ("Add", "Update", "Delete"):
                 raise ValueError(f"{change.event[:40]!a} is no event")
         except (ValueError, RecursionError) as error:

@@ -29,7 +29,9 @@ from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Level, RebalancePolicy
 
-MAX_SETTINGS, MAX_VALUES, MAX_PATH_LENGTH = 40, 1000, 200
+MAX_SETTINGS = 40
+MAX_VALUES = 1000
+MAX_PATH_LENGTH = 200
 _STEP = re.compile(r"(?:\.|^)([A-Za-z][\w/-]{0,62})|\[(\d{1,2})\]", re.ASCII)
 
 Scalar = bool | int | float | str
@@ -164,7 +166,8 @@ def _why_not(space: Space, point: Point) -> str:
 
 def steps_of(path: str) -> list[str | int]:
     """The keys and indices of a path such as ``hotNodes.any[0].coolTo.cpu``; ValueError for none."""
-    found, at = [], 0
+    found = []
+    at = 0
     while at < len(path) and len(path) <= MAX_PATH_LENGTH:
         step = _STEP.match(path, at)
         if step is None:

@@ -12,7 +12,8 @@ from rebalancer_lab.timeline.world import Moment
 
 __all__ = ["Happened", "RecordedMoves", "Timeline"]
 
-_EVICTED, _OUT_OF_MEMORY = "Evicted", "OOMKilled"
+_EVICTED = "Evicted"
+_OUT_OF_MEMORY = "OOMKilled"
 _CLOCKS_SECONDS = 60.0  # by which the clocks of a run and of the API server may differ
 
 
@@ -31,7 +32,8 @@ class Happened(Value, frozen=True):
         before = moment.before
         if before is None:
             return self
-        pods, then = moment.snapshot.pods, before.snapshot.pods
+        pods = moment.snapshot.pods
+        then = before.snapshot.pods
         restarts = killed = 0
         for row, reports in pods.columns.few("containers").items():
             known = before.row.get(moment.uids[row])
@@ -89,7 +91,8 @@ class RecordedMoves:
 
     def take(self) -> list[tuple[str, PastMove]]:
         """The moves that were not taken yet, each with the uid that its pod had before it was ever moved."""
-        made, self._made = self._made, []
+        made = self._made
+        self._made = []
         found = []
         for move in made:
             uid = move.uid
@@ -100,7 +103,8 @@ class RecordedMoves:
 
     @staticmethod
     def _matched(moment: Moment, left: Iterable[PastMove]) -> Iterable[tuple[str, str]]:
-        pods, names = moment.snapshot.pods, moment.snapshot.nodes.names
+        pods = moment.snapshot.pods
+        names = moment.snapshot.nodes.names
         free = list(moment.arrivals)
         for move in sorted(left, key=lambda move: (move.evicted_at, move.uid)):
             for row in free:

@@ -209,7 +209,8 @@ def _with_figures(trial: Trial, figures: Sequence[Figures | str]) -> Trial:
     known = tuple(item for item in figures if isinstance(item, Figures))
     if error:
         return replace(trial, error=error)
-    excess, cost = fmean(item.excess for item in known), fmean(item.cost for item in known)
+    excess = fmean(item.excess for item in known)
+    cost = fmean(item.cost for item in known)
     return replace(trial, excess=excess, cost=cost, blocks=known)
 
 
@@ -279,7 +280,8 @@ def _distribution(setting: Setting) -> BaseDistribution:
     values = setting.values
     if setting.choose:
         return distributions.CategoricalDistribution(values)
-    first, last = values[0], values[-1]
+    first = values[0]
+    last = values[-1]
     if isinstance(first, int) and isinstance(last, int) and float(setting.step).is_integer():
         return distributions.IntDistribution(first, last, step=int(setting.step))
     return distributions.FloatDistribution(float(first), float(last), step=setting.step)
@@ -452,7 +454,8 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
         name: margin_of([tuple(fmean(getattr(item, name) for item in side) for side in day) for day in days])
         for name in ("excess", "hot", "cost", "evictions", "pending")
     }
-    excess, cost = margins["excess"], margins["cost"]
+    excess = margins["excess"]
+    cost = margins["cost"]
     cheap = cost.chosen <= search.most_cost * max(cost.today, _LEAST_COST)
     better = excess.low > 0 and cheap
     share = f"{excess.mean:,.0f} points times minutes a day less excess"
@@ -478,7 +481,8 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
 def margin_of(days: Sequence[tuple[float, ...]]) -> Margin:
     """How much less the second figure of each day is than the first, with the interval of the mean."""
     differences = [was - now for was, now in days]
-    mean, spread = fmean(differences), math.inf
+    mean = fmean(differences)
+    spread = math.inf
     if len(differences) > 1:
         quantile = _T_95[min(len(differences) - 1, len(_T_95)) - 1]
         spread = quantile * stdev(differences) / math.sqrt(len(differences))

@@ -71,7 +71,9 @@ def tune_policy(
 
 def _with_time_left(advance: Callable[[str], None], trials: int) -> Callable[[str], None]:
     """What counts trials, and says how long the others will take."""
-    begun, done, replayed = time.monotonic(), 0, 0
+    begun = time.monotonic()
+    done = 0
+    replayed = 0
 
     def count(message: str) -> None:
         nonlocal done, replayed

@@ -77,7 +77,8 @@ def evaluate(task: Task) -> Figures | str:
         found = replay(timeline, [("tried", policy)], seed=task.seed, judge=judge, baselines=False, span=span)
     except RebalancerError as error:
         return str(error)
-    days, run = found.minutes / 1440.0, found.runs[0]
+    days = found.minutes / 1440.0
+    run = found.runs[0]
     if run.refusals == len(run.moments):
         return run.refusal
     return Figures(

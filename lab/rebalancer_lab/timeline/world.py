@@ -71,7 +71,8 @@ class Moment(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Rows of the pods that were bound since the moment before, in order of creation."""
         if self.before is None:
             return ()
-        pods, then = self.snapshot.pods, self.before
+        pods = self.snapshot.pods
+        then = self.before
         bound = then.snapshot.pods.node
         came = [
             row
@@ -107,7 +108,8 @@ class World:
 
         ``undone`` names, for each pod that a recorded eviction brought here, the pod whose place it takes.
         """
-        pods, names = moment.snapshot.pods, moment.snapshot.nodes.row
+        pods = moment.snapshot.pods
+        names = moment.snapshot.nodes.row
         then = moment.before
         for uid, former in undone.items():
             if former in self.elsewhere:
@@ -137,12 +139,14 @@ class World:
 
     def _place(self, moment: Moment, rows: Iterable[int], recorded: PlanningInputs) -> None:
         """Bind pods one after another, each to the recorded node where it may still land there."""
-        rows, pods = list(rows), moment.snapshot.pods
+        rows = list(rows)
+        pods = moment.snapshot.pods
         inputs = self.inputs(moment, recorded, without=rows)
         schedulers = ProfileSchedulers(inputs)
         state = schedulers.state.copy()
         for row in rows:
-            uid, recorded_node = moment.uids[row], int(pods.node[row])
+            uid = moment.uids[row]
+            recorded_node = int(pods.node[row])
             kind = pods.class_before_binding.get(
                 int(pods.pod_class[row]), PodClassIndex(int(pods.pod_class[row]))
             )
@@ -165,7 +169,8 @@ class World:
 
     def move(self, moment: Moment, row: int, node: str) -> None:
         """A pod was evicted, and its replacement landed on a node; empty while it is Pending."""
-        uid, pods = moment.uids[row], moment.snapshot.pods
+        uid = moment.uids[row]
+        pods = moment.snapshot.pods
         slot = self.elsewhere.get(uid)
         here = slot.node if slot else moment.snapshot.nodes.names[int(pods.node[row])]
         self.elsewhere[uid] = Slot(node, here, moment.at, slot.moves + 1 if slot else 1)
@@ -209,16 +214,21 @@ class World:
 
     def _nodes(self, moment: Moment) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """(pods,) the row of the node of each."""
-        node, names = moment.snapshot.pods.node.copy(), moment.snapshot.nodes.row
+        node = moment.snapshot.pods.node.copy()
+        names = moment.snapshot.nodes.row
         for uid, slot in self.elsewhere.items():
             node[moment.row[uid]] = names.get(slot.node, -1)
         return node
 
     def _pods(self, moment: Moment, without: tuple[int, ...]) -> PodTable:
-        pods, node = moment.snapshot.pods, self._nodes(moment)
+        pods = moment.snapshot.pods
+        node = self._nodes(moment)
         node[list(without)] = -1
-        uids, phase, ready = list(pods.uids), pods.phase.copy(), pods.ready.copy()
-        created, started = pods.created.copy(), pods.started.copy()
+        uids = list(pods.uids)
+        phase = pods.phase.copy()
+        ready = pods.ready.copy()
+        created = pods.created.copy()
+        started = pods.started.copy()
         for uid, slot in self.elsewhere.items():
             row = moment.row[uid]
             if slot.moves:
@@ -246,8 +256,10 @@ class World:
 
         ``measured`` is (nodes, resources) Unix seconds; None: figures that show the moment.
         """
-        shift, slots = np.zeros_like(load.usage), self.elsewhere.values()
-        names, rows = moment.snapshot.nodes.row, [moment.row[uid] for uid in self.elsewhere]
+        shift = np.zeros_like(load.usage)
+        slots = self.elsewhere.values()
+        names = moment.snapshot.nodes.row
+        rows = [moment.row[uid] for uid in self.elsewhere]
         if not rows:
             return shift
         usage = np.nan_to_num(load.relief[rows])

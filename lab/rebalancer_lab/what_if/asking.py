@@ -33,7 +33,8 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
         raise InputError(
             "what should change?", hint="give --drain, --cordon, --add-node, --scale or --scheduler-config"
         )
-    loaded, api = policy_of(options), open_api(options)
+    loaded = policy_of(options)
+    api = open_api(options)
     state = known_state(options, api)
     observation = observe(options, (loaded,), api)
     state = state if state is not None else recorded_state(observation.snapshot.recording)

@@ -195,7 +195,8 @@ class ChangedCluster(msgspec.Struct, eq=False):
         return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
 
     def _replace(self, row: PodRow) -> None:
-        prepared, state = self.prepared, self.state
+        prepared = self.prepared
+        state = self.state
         replacement = prepared.eviction.replacement(row)
         pod_class = int(replacement.pod_class)
         if prepared.eviction.workload(row).replaced_late:
@@ -221,7 +222,8 @@ class ChangedCluster(msgspec.Struct, eq=False):
         self._tell(row, next_pod)
 
     def _tell(self, row: PodRow, next_pod: _NextPod) -> None:
-        pod, node = self.prepared.pod_reference(row), int(self.prepared.pods.node[row])
+        pod = self.prepared.pod_reference(row)
+        node = int(self.prepared.pods.node[row])
         from_node = self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else ""
         self.fates.append(next_pod.fate_of(pod.full_name, pod.workload, from_node))
 
@@ -388,7 +390,8 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
 
 def _emptied(inputs: PlanningInputs) -> int:
     """How many nodes a plan would empty without limits and taints."""
-    policy, most = inputs.policy, len(inputs.snapshot.pods)
+    policy = inputs.policy
+    most = len(inputs.snapshot.pods)
     settings = Consolidation.settings_in(policy) or ConsolidationSettings()
     every_node = settings.model_copy(update={"max_nodes": most + 1, "taint_for": 0.0})
     strategies = no_strategies().model_copy(update={Consolidation.name: every_node})
@@ -419,10 +422,11 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         cluster.drain(node)
     lost = [item.row for item in cluster.placed if _has_empty_dir(prepared, item.row)]
     if lost:
-        others = f" and {len(lost) - 1} more" * (len(lost) > 1)
+        losing = prepared.pods.full_name(lost[0])
+        if len(lost) > 1:
+            losing += f" and {len(lost) - 1} more"
         notes.append(
-            f"{prepared.pods.full_name(lost[0])}{others} would lose the data in emptyDir volumes: "
-            "kubectl drain asks for --delete-emptydir-data"
+            f"{losing} would lose the data in emptyDir volumes: kubectl drain asks for --delete-emptydir-data"
         )
     if any(item.fate is Fate.PENDING for item in cluster.fates):
         notes.append(
@@ -503,7 +507,8 @@ def _node_row(inputs: PlanningInputs, name: str) -> NodeRow:
 
 def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[PlanningInputs, int]:
     """The inputs with the requests of pods on drained nodes whose usage is not known, and their number."""
-    pods, usage = inputs.snapshot.pods, inputs.load.pod_usage.copy()
+    pods = inputs.snapshot.pods
+    usage = inputs.load.pod_usage.copy()
     on_drained = np.isin(pods.node, drained) & np.isnan(usage).any(axis=1)
     rows = np.flatnonzero(on_drained).tolist()
     for row in rows:
@@ -521,7 +526,8 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
         return replace(inputs, explains=False)
     cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
     pods = inputs.snapshot.pods
-    created, started = pods.created.copy(), pods.started.copy()
+    created = pods.created.copy()
+    started = pods.started.copy()
     for item in placed:
         cluster.place(item.row, item.node, item.pod_class)
         created[item.row] = np.fmin(created[item.row], inputs.now - _DAY_SECONDS)
@@ -542,7 +548,8 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
     """The nodes that are hot on either side, or whose load changes, the hottest afterwards first."""
     rows = before.inputs.snapshot.nodes.row
     kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
-    loads, later = before.inputs.load.percent, after.inputs.load.percent
+    loads = before.inputs.load.percent
+    later = after.inputs.load.percent
     peak = np.where(np.isnan(later[:, :2]), -1.0, later[:, :2]).max(axis=1)
     changed: dict[int, ChangedNode] = {}
     for row, name in enumerate(after.inputs.snapshot.nodes.names):

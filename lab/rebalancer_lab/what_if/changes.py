@@ -49,7 +49,8 @@ UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule
 _HOST_NAME = "kubernetes.io/hostname"
 _DAY_SECONDS = 86_400.0
 _LEVELS = frozenset({AVERAGE, LATEST, ""})  # operators of figures that follow the load
-_RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
+_RUNNING = PHASES.index("Running")
+_PENDING = PHASES.index("Pending")
 
 
 class AddedNodes(msgspec.Struct, frozen=True):
@@ -154,7 +155,8 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
     """The inputs with more pods; those on a node are not yet in what the node uses."""
     if not added:
         return inputs
-    pods, load = inputs.snapshot.pods, inputs.load
+    pods = inputs.snapshot.pods
+    load = inputs.load
     node = np.array([item.node for item in added], np.int64)
     table = pods.joined(map(_fields, added), node)
     usage = np.array([item.usage for item in added], np.float64).reshape(len(added), len(load.resources))
@@ -189,7 +191,8 @@ def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
     """The inputs without some pods, nor what they use; what is not known of that stays on the node."""
     if not rows:
         return inputs
-    pods, load = inputs.snapshot.pods, inputs.load
+    pods = inputs.snapshot.pods
+    load = inputs.load
     usage = load.usage.copy()
     for row in rows:
         if pods.node[row] >= 0:
@@ -228,7 +231,9 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
     its DaemonSet and static pods, and what these and the template's own system use. It holds no images and is
     the last that the scheduler comes to know.
     """
-    nodes, load, pods = inputs.snapshot.nodes, inputs.load, inputs.snapshot.pods
+    nodes = inputs.snapshot.nodes
+    load = inputs.load
+    pods = inputs.snapshot.pods
     first = len(nodes)
     new = (f"{nodes.names[template]}-new-{number}" for number in itertools.count(1))
     names = tuple(itertools.islice((name for name in new if name not in nodes.row), count))
@@ -284,7 +289,8 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
 
 def _idle_usage(inputs: PlanningInputs, template: NodeRow, own: Sequence[PodRow]) -> FloatArray:
     """(resources,) what the template would use without the pods that a new node does not get; NaN unknown."""
-    load, pods = inputs.load, inputs.snapshot.pods
+    load = inputs.load
+    pods = inputs.snapshot.pods
     others = [row for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist() if row not in own]
     used_by_others = np.nan_to_num(load.relief[others]).sum(axis=0)
     least = np.nan_to_num(load.relief[list(own)]).sum(axis=0) if own else np.zeros(len(load.resources))
@@ -359,8 +365,10 @@ def with_replicas(inputs: PlanningInputs, controllers: Collection[str]) -> Plann
 
     ``controllers`` are uids. What is Pending is not ready.
     """
-    pods, lookup = inputs.snapshot.pods, Workloads(inputs.snapshot)
-    wanted, ready = Counter[str](), Counter[str]()
+    pods = inputs.snapshot.pods
+    lookup = Workloads(inputs.snapshot)
+    wanted = Counter[str]()
+    ready = Counter[str]()
     for row in map(PodRow, range(len(pods))):
         if pods.class_of(row).owner.uid in controllers and not pods.terminating[row]:
             uids = [record.metadata.uid for _, record in lookup.chain(row)]
@@ -375,7 +383,8 @@ def with_replicas(inputs: PlanningInputs, controllers: Collection[str]) -> Plann
 
 
 def _with_count(record: Workload, wanted: int, ready: int) -> Workload:
-    spec, status = record.spec, record.status
+    spec = record.spec
+    status = record.status
     is_updated = status.updated_replicas >= status.replicas
     return replace(
         record,

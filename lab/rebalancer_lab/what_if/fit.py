@@ -210,7 +210,8 @@ def _placed(
     while on_nodes.total() < answer.at_most:
         landing = next_landing(prepared.schedulers, state, pod_class)
         if landing.landings is None or landing.node is None:
-            failure, rejected = landing.score_failure, landing.because
+            failure = landing.score_failure
+            rejected = landing.because
             break
         node = landing.node
         state.bind(state.add(pod_class), node)
@@ -272,7 +273,8 @@ def _made_already(snapshot: Snapshot, asked: AskedPod) -> list[PodRow]:
     """The pods that the same controller has made of the same template, those that are Pending among them."""
     if asked.selector is None and asked.kind != "Job":
         return []
-    pods, workloads = snapshot.pods, Workloads(snapshot)
+    pods = snapshot.pods
+    workloads = Workloads(snapshot)
     kind, _, name = asked.name.partition(" ")
     wanted = f"{asked.pod_class.namespace}/{kind}/{name.partition('/')[2]}"
     classes = [
@@ -314,7 +316,8 @@ def _preemption(prepared: PreparedInputs, state: ClusterState, pod_class: int) -
     preemption = Preemptions(state).of(prepared.schedulers.scheduler(pod_class), pod_class)
     if not len(preemption.nodes):
         return ""
-    nodes, snapshot = len(preemption.nodes), prepared.inputs.snapshot
+    nodes = len(preemption.nodes)
+    snapshot = prepared.inputs.snapshot
     where = counted(nodes, "node")
     known = [pod for pod in preemption.victims if pod < len(snapshot.pods)]
     example = f", e.g. {snapshot.pods.full_name(known[0])}" if known else ""
@@ -335,7 +338,8 @@ def _quota(prepared: PreparedInputs, pod_class: int, fits: int) -> str:
 
 
 def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
-    pending, notes = prepared.pending, list(asked.notes)
+    pending = prepared.pending
+    notes = list(asked.notes)
     if pending.placed or pending.unplaced:
         notes.append(
             f"of {counted(pending.placed + pending.unplaced, 'pod that is', 'pods that are')} Pending now, "

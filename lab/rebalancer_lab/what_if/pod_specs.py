@@ -44,7 +44,8 @@ _TEMPLATES: Mapping[str, tuple[Path, str, str]] = {
 }
 _AMOUNTS = frozenset({"requests", "limits", "overhead"})  # maps of quantities, which may be numbers in YAML
 _TOLERATED_FOR_A_WHILE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_HASH_LABEL, _HASH = "pod-template-hash", "new"  # what tells the pods of a new ReplicaSet apart
+_HASH_LABEL = "pod-template-hash"  # what tells the pods of a new ReplicaSet apart
+_HASH = "new"
 _MAX_SHOWN_LENGTH = 60
 
 
@@ -227,7 +228,8 @@ def _of_runtime_class(
         note = "the overhead of its runtimeClassName is not known and not counted"
         return spec, () if spec.overhead else (note,)
     classes = {item.metadata.name: item for item in snapshot.recording.records(RUNTIME_CLASSES)}
-    where, hint = (*path, "spec", "runtimeClassName"), "the API server would refuse the pod"
+    where = (*path, "spec", "runtimeClassName")
+    hint = "the API server would refuse the pod"
     if spec.runtime_class_name not in classes:
         raise document.error(where, f"there is no class {spec.runtime_class_name!a:.60}", hint=hint)
     found = with_runtime_class(records.PodTemplate(spec=spec), classes)
@@ -258,7 +260,8 @@ def _check_limits(whose: str, resources: records.ResourceRequirements | None) ->
     """
     limits = (resources and resources.limits) or {}
     for name, request in sorted(((resources and resources.requests) or {}).items()):
-        limit, shown = limits.get(name), f"{whose} requests {name!a:.70}"
+        limit = limits.get(name)
+        shown = f"{whose} requests {name!a:.70}"
         shared = ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
         if limit is None:
             if not shared:

@@ -15,8 +15,12 @@ from rebalancer.reporting.words import plain, sample, words
 from rebalancer_lab.what_if.changed_cluster import ChangedNode, Comparison, Fate, PodFate, WhatIf
 from rebalancer_lab.what_if.fit import Fit
 
-_MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
-_MAX_FIT_NODES, _MAX_REASONS = 3, 6
+_MAX_PODS = 10
+_MAX_NODES = 20
+_MAX_COMPARED = 8
+_MAX_WHY = 2
+_MAX_FIT_NODES = 3
+_MAX_REASONS = 6
 _MIB = 1 << 20
 _IN_BYTES = ("ephemeral-storage",)
 _KNOWN = {"cpu", "memory"}  # without a figure of both nobody knows whether a node is hot
@@ -207,7 +211,8 @@ def _verdict(answer: Fit) -> str:
 
 def _requests(answer: Fit) -> str:
     """``500m cpu and 256 MiB of memory and 1 example.com/gpu``."""
-    cpu, memory = answer.requests.get("cpu", 0.0), answer.requests.get("memory", 0.0)
+    cpu = answer.requests.get("cpu", 0.0)
+    memory = answer.requests.get("memory", 0.0)
     parts = [f"{cpu:.0f}m cpu"] if cpu else []
     parts += [f"{memory / _MIB:.0f} MiB of memory"] if memory else []
     parts += [

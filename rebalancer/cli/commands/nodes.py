@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.nodes import NodeListing
 
 
-_EVERY_SECONDS, _LEAST_SECONDS = 15.0, 1.0
+_EVERY_SECONDS = 15.0
+_LEAST_SECONDS = 1.0
 _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resource
 
 

@@ -136,7 +136,8 @@ def show_policy(path: Path | None, output: Output) -> None:
     from rebalancer.policy.policy_file import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
 
     if path is not None and path.suffix.lower() in (".html", ".htm"):
-        value, hides = _of_report(path), False
+        value = _of_report(path)
+        hides = False
     else:
         loaded = load_policy(path) if path is not None else default_policy()
         value, hides = shown(loaded.policy)

@@ -136,7 +136,8 @@ def _export(registry: CollectorRegistry, options: RunOptions) -> None:
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
-    path, gateway = options.metrics_textfile, options.metrics_push
+    path = options.metrics_textfile
+    gateway = options.metrics_push
     if path is not None:
         try:
             if files.is_there(path) and not files.is_file(path):

@@ -130,7 +130,8 @@ class PodCollector:
 
         ``known`` are of the same classes. ValueError where a line is no pod that can be believed.
         """
-        decode, found = _decoder(records.EncodedPod).decode, dict[bytes, PodFields]()
+        decode = _decoder(records.EncodedPod).decode
+        found = dict[bytes, PodFields]()
         for line in lines:
             fields = known.get(line)
             if fields is None:
@@ -174,7 +175,8 @@ def _listed_twice(
             continue
         low, high = sorted((newest.get(keys[left], left), right), key=rank)
         newest[keys[left]] = high
-        replaced, counts = columns.row(low), columns.row(high)
+        replaced = columns.row(low)
+        counts = columns.row(high)
         node_name = "" if replaced.finished and counts.finished else replaced.node_name
         older[low] = None if rank(low)[1:] == rank(high)[1:] else node_name
     return older
@@ -279,7 +281,8 @@ class PodMetricsCollector:
     def add(self, record: records.ApiObject) -> None:
         """Keep what is used of a record."""
         assert isinstance(record, records.PodMetrics)
-        metadata, once = record.metadata, self._texts.setdefault
+        metadata = record.metadata
+        once = self._texts.setdefault
         self._packed.append(
             (
                 once(metadata.namespace, metadata.namespace),
@@ -396,7 +399,8 @@ def decoding_of(kind: Kind) -> Callable[[Encoded], records.ApiObject]:
     decode = _decoder(kind.record).decode
 
     def workload(item: Encoded) -> records.ApiObject:
-        record, unknown = decode(item), unknown_in_template(item)
+        record = decode(item)
+        unknown = unknown_in_template(item)
         if unknown and isinstance(record, records.Workload) and record.spec.template is not None:
             msgspec.structs.force_setattr(record.spec.template.spec, "unknown_field", unknown)
         return record
@@ -439,7 +443,8 @@ class ListingBuilder:
 
     def add(self, item: Encoded | records.ApiObject) -> None:
         """Keep an object, decoded or not; one that cannot be believed is named among the malformed."""
-        position, self._count = self._count, self._count + 1
+        position = self._count
+        self._count = self._count + 1
         try:
             record = item if isinstance(item, records.ApiObject) else self._decode(item)
             check_names(record.metadata.namespace, record.metadata.name)
@@ -466,7 +471,8 @@ class ListingBuilder:
         assert isinstance(self.rows, PodCollector)
         self._protobuf = self._protobuf or ProtobufPods(self.kind, self.rows.classes)
         for pod in pods:
-            position, self._count = self._count, self._count + 1
+            position = self._count
+            self._count = self._count + 1
             fields = self._protobuf.read(pod, position)
             if isinstance(fields, Malformed):
                 self._malformed.append(fields)

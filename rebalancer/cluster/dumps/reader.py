@@ -94,7 +94,8 @@ def _broken_json(path: Path, error: Exception, content: bytes) -> InputError:
     complaint, at = _position(error)
     where = str(path)
     if content and at >= 0:
-        line, column = content.count(b"\n", 0, at) + 1, at - content.rfind(b"\n", 0, at)
+        line = content.count(b"\n", 0, at) + 1
+        column = at - content.rfind(b"\n", 0, at)
         where = f"{path}:{line}:{column}"
     return InputError(f"not JSON as kubectl writes it: {complaint}", where=where, hint="record it again")
 
@@ -230,7 +231,8 @@ class DumpReader:
 
 def _of_other_pods(listings: Mapping[str, Listing], from_kubectl: set[str]) -> Iterator[str]:
     """That the dump lacks most pods with figures, as a few come and go, or all of other namespaces."""
-    pods, metrics = listings.get(PODS.plural), listings.get(POD_METRICS.plural)
+    pods = listings.get(PODS.plural)
+    metrics = listings.get(POD_METRICS.plural)
     if pods is None or pods.pods is None:
         return
     columns = pods.pods.columns
@@ -308,7 +310,8 @@ def _of_one_namespace(listings: Mapping[str, Listing], from_kubectl: set[str]) -
 
 def _named_by_others(listings: Mapping[str, Listing]) -> Iterator[tuple[str, str, str]]:
     """The plural, namespace and name of what surely exists: owners, and the claims of pods on a node."""
-    pods, replica_sets = listings.get(PODS.plural), listings.get(kinds_read.REPLICA_SETS.plural)
+    pods = listings.get(PODS.plural)
+    replica_sets = listings.get(kinds_read.REPLICA_SETS.plural)
     if pods is not None and pods.pods is not None:
         columns = pods.pods.columns
         of_pods = columns.integers("pod_class")[: pods.pods.unfinished].tolist()
@@ -449,7 +452,8 @@ def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
 def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> None:
     """Sort the items of a ``List`` by their own kind."""
     unused: set[str] = set()
-    taken, of_other_versions = set[str](), dict[str, str]()
+    taken = set[str]()
+    of_other_versions = dict[str, str]()
     strangers = 0
     for item in mixed:
         try:

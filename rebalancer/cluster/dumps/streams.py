@@ -28,7 +28,8 @@ MAX_DUMP_BYTES = 4 << 30  # unpacked: ten times the largest cluster Kubernetes s
 MAX_RATIO = 200  # unpacked to packed; lists of pods reach 40
 MAX_SMALL_BYTES = 64 << 20  # what any file may unpack to: small clusters of equal objects pack better
 _MAX_LOOSE_BYTES = 256 << 20  # of all files of a dump together, beyond that ratio
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _RAISE_THE_CAP = "if it is the dump you meant, raise --max-dump-size"
 
 
@@ -85,7 +86,8 @@ class BoundedStream:
     def read(self, size: int) -> bytes:
         """At most so many bytes; none at the end."""
         block = self._stream.read(size)
-        usual, before = MAX_RATIO * self.packed_size, self._count
+        usual = MAX_RATIO * self.packed_size
+        before = self._count
         self._count += len(block)
         if self._count > max(MAX_SMALL_BYTES, usual):
             raise _packs_too_well(self._path)
@@ -94,7 +96,8 @@ class BoundedStream:
 
     def read_up_to(self, largest: int) -> bytes:
         """Everything up to the end, but at most one byte more than ``largest``."""
-        blocks, left = [], largest + 1
+        blocks = []
+        left = largest + 1
         while left and (block := self.read(min(1 << 20, left))):
             blocks.append(block)
             left -= len(block)
@@ -195,16 +198,19 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
 
     An item is a view of a block: it is to be decoded before the next one is asked for.
     """
-    between, closing = layout.between, layout.closing
+    between = layout.between
+    closing = layout.closing
     opening = len(between) - layout.opening
-    left, more = layout.before, first
+    left = layout.before
+    more = first
     # A separator cannot end within what was searched before, less one byte of its own length: each byte is
     # searched about once, and an item that does not end is refused before it is copied often.
     overlap = len(between) - 1
     searched = 0
     while more:
         block = left + more
-        view, start = memoryview(block), 0
+        view = memoryview(block)
+        start = 0
         for place in _places(block, between, searched):
             yield _item(view[start : place + closing])
             start = place + opening

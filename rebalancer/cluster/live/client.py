@@ -55,7 +55,8 @@ MAX_PAGE_BYTES = 32 << 20  # of it; who asks for fewer objects gets fewer bytes
 _PER_SECOND = 50.0  # requests to one API server, as kubectl: client-go's ``QPS`` and ``Burst``
 _BURST = 300
 _NO_DEADLINE = Deadline()
-_RECENT_ANSWERS, _SLOW_SECONDS = 20, 1.0  # what half of the last answers take where a server is called slow
+_RECENT_ANSWERS = 20  # what half of the last answers take where a server is called slow
+_SLOW_SECONDS = 1.0
 _PROXIED = "/proxy/"  # in the path of what a service answers, by a clock of its own
 
 
@@ -334,7 +335,8 @@ class RawApi(msgspec.Struct, frozen=True):
         Raises RightsError, RequestRejectedError, UnreachableError as all below do, and AnswerTooLargeError
         for a page of which fewer objects can be asked for.
         """
-        objects, most = (query or {}).get("limit"), _MAX_ANSWER_BYTES
+        objects = (query or {}).get("limit")
+        most = _MAX_ANSWER_BYTES
         if isinstance(objects, int):
             most = min(most, MAX_PAGE_BYTES if objects > 1 else _MAX_OBJECT_BYTES)
         return self._get(what, path, query, headers, most)
@@ -342,7 +344,8 @@ class RawApi(msgspec.Struct, frozen=True):
     def _get(
         self, what: str, path: str, query: Query | None, headers: Mapping[str, str] | None, most: int
     ) -> Answer:
-        again, limit = failures.read_again, self.retries.limit()
+        again = failures.read_again
+        limit = self.retries.limit()
         return self._request(what, again, limit, "GET", path, query, headers=headers, max_bytes=most)
 
     def write(self, what: str, method: str, path: str, body: object) -> bytes:

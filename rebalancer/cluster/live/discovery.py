@@ -25,7 +25,8 @@ from rebalancer.cluster.live.client import RawApi, kind_name
 from rebalancer.errors import UnreachableError
 
 _EVICTION = "pods/eviction"
-_GROUPS, _RESOURCES = "APIGroupList", "APIResourceList"  # kinds of documents
+_GROUPS = "APIGroupList"  # kinds of documents
+_RESOURCES = "APIResourceList"
 
 
 class NotServedError(failures.RequestRejectedError):

@@ -100,7 +100,8 @@ class ListSource(msgspec.Struct, frozen=True):
         )
 
     def _pages_once(self) -> Iterator[FetchedPage]:
-        token, objects = "", self.page_size
+        token = ""
+        objects = self.page_size
         seen: set[str] = set()
         while len(seen) < self.max_pages:
             try:
@@ -196,8 +197,10 @@ def streamed_list(api: RawApi, kind: Kind, first: FetchedPage) -> Iterator[Fetch
     ``first`` is the page that was read before: what is older, or has fewer pods, is not the whole list.
     Raises StopRequestedError; UnreachableError or RightsError where it has to be read in pages after all.
     """
-    what, limit = f"list {kind.plural}", api.retries.limit()
-    splitter, count = PodListSplitter(), 0
+    what = f"list {kind.plural}"
+    limit = api.retries.limit()
+    splitter = PodListSplitter()
+    count = 0
     with translated(what, api.host), _opened(api, kind, limit) as stream:
         try:
             if not stream.content_type.startswith(MEDIA_TYPE):
@@ -240,7 +243,8 @@ def _in_larger_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
         size += len(piece)
         if size >= _PIECE_BYTES:
             yield b"".join(held)
-            held, size = [], 0
+            held = []
+            size = 0
     yield b"".join(held)
 
 

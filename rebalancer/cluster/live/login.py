@@ -69,7 +69,8 @@ _USER = frozenset(
 _CONTEXT = frozenset({"cluster", "user", "namespace"})
 _IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 _GIVE = "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH"
-_MAX_NAMES, _MAX_NAME_CHARACTERS = 20, 253  # of a kubeconfig, in an error
+_MAX_NAMES = 20  # of a kubeconfig, in an error
+_MAX_NAME_CHARACTERS = 253
 # What files raise that are damaged, incomplete or hold something else.
 _UNUSABLE = (
     HTTPError,
@@ -168,10 +169,12 @@ def plain_login(
 
 def _service_account(environment: Mapping[str, str], folder: Path) -> Login | None:
     """The login of the pod that this program runs in; None outside one."""
-    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    host = environment.get("KUBERNETES_SERVICE_HOST")
+    port = environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         return None
-    token_file, authority = folder / "token", folder / "ca.crt"
+    token_file = folder / "token"
+    authority = folder / "ca.crt"
     address = f"https://[{host}]:{port}" if ":" in host or "%" in host else f"https://{host}:{port}"
     token = _FileToken(token_file)
     if not token():
@@ -216,7 +219,8 @@ def _from_file(path: Path, context: str | None, identity: Identity) -> Login | N
     chosen = identity.chosen(chosen)
     cluster = _named(document, "clusters", chosen["cluster"], "cluster", _CLUSTER)
     user = _named(document, "users", chosen["user"], "user", _USER) if chosen.get("user") else {}
-    host, insecure = cluster["server"].rstrip("/"), cluster.get("insecure-skip-tls-verify", False)
+    host = cluster["server"].rstrip("/")
+    insecure = cluster.get("insecure-skip-tls-verify", False)
     token = _token(user, path.parent)
     if token is None or not isinstance(insecure, bool):
         return None
@@ -235,7 +239,8 @@ def _from_file(path: Path, context: str | None, identity: Identity) -> Login | N
 
 def _token(user: Mapping[str, Any], folder: Path) -> Callable[[], str] | None:
     """What gives the user's token; None for one that is not plain."""
-    token, file = user.get("token") or "", user.get("tokenFile")
+    token = user.get("token") or ""
+    file = user.get("tokenFile")
     if not file:
         return (lambda: token) if isinstance(token, str) else None
     path = Path(folder, str(file))
@@ -293,7 +298,8 @@ def _named(document: Any, section: str, name: object, part: str, plain: frozense
 
 def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
     """What a file holds that is named, or written in base64; empty where neither is. The data count first."""
-    data, file = entry.get(f"{name}-data"), entry.get(name)
+    data = entry.get(f"{name}-data")
+    file = entry.get(name)
     if data:
         return base64.standard_b64decode(data)
     if not file:
@@ -334,7 +340,8 @@ def connect(
     from kubernetes.config import exec_provider, kube_config  # noqa: PLC0415 - slow to import
 
     exec_provider.subprocess = SimpleNamespace(Popen=_Plugin, PIPE=subprocess.PIPE)
-    settings, merged = client.Configuration(), None
+    settings = client.Configuration()
+    merged = None
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
@@ -489,7 +496,8 @@ def _alternatives(names: Sequence[str]) -> str:
 
 def _said(text: str) -> str:
     """What a login plugin, or the loader of its answer, says: one line, and no value of a secret's name."""
-    shown, hidden = [], False
+    shown = []
+    hidden = False
     for word in without_secrets(text[:_MAX_CONFIG_BYTES]).split():
         at = min((place for place in (word.find("="), word.find(":")) if place > 0), default=0)
         if hidden:

@@ -60,7 +60,8 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 _objects = msgspec.json.Decoder(list[_AnyObject])
 _headers = msgspec.json.Decoder(_Header)
 _NULL = b"null"
-_ITEMS, _METADATA = b'"items":[', b'"metadata":'
+_ITEMS = b'"items":['
+_METADATA = b'"metadata":'
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
 _MAX_UNCHECKED_BYTES = 4 << 20
@@ -139,7 +140,8 @@ _as_written = msgspec.json.Encoder()
 
 def as_written(pod: records.EncodedPod, node_name: str, resize_infeasible: bool) -> bytes:
     """All that the class of a pod on a node may depend on, as it is written: equal bytes, equal classes."""
-    metadata, status = pod.metadata, pod.status
+    metadata = pod.metadata
+    status = pod.status
     written = _as_written.encode(
         (
             metadata.namespace,
@@ -174,7 +176,8 @@ def without_token(spec: bytes, is_name: Callable[[bytes, int, int], object]) -> 
     found = _TOKEN.search(spec)
     if found is None:
         return spec
-    token, (begin, end) = found[0], found.span()
+    token = found[0]
+    begin, end = found.span()
     while begin >= 0:
         if not is_name(spec, begin, end):
             return spec
@@ -197,7 +200,8 @@ def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
     reports: list[ContainerReport] = []
     for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
         for found in statuses or ():
-            state, last = found.state or RUNS, found.last_state or RUNS
+            state = found.state or RUNS
+            last = found.last_state or RUNS
             report = report_of(found.name, init, found.restart_count, state, last)
             if report is not None:
                 reports.append(report)
@@ -210,7 +214,8 @@ class _SpecHead(msgspec.Struct, rename="camel", gc=False):
     node_name: str = ""
 
 
-_heads, _specs = msgspec.json.Decoder(_SpecHead), msgspec.json.Decoder(records.PodSpec)
+_heads = msgspec.json.Decoder(_SpecHead)
+_specs = msgspec.json.Decoder(records.PodSpec)
 _Decoded = TypeVar("_Decoded")
 
 

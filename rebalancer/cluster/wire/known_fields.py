@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
-_VARINT, _LENGTH_DELIMITED, _START_GROUP, _END_GROUP = 0, 2, 3, 4  # wire types of protobuf
+_VARINT = 0  # wire types of protobuf
+_LENGTH_DELIMITED = 2
+_START_GROUP = 3
+_END_GROUP = 4
 _FIXED_BYTES = {1: 8, 5: 4}  # by wire type
 
 _KUBELET = "the kubelet alone acts on it, once the pod is bound"
@@ -200,7 +203,9 @@ def _tags_written(encoded: bytes) -> list[int]:
     Most tags and lengths are single bytes.
     """
     found: list[int] = []
-    position, groups, end = 0, 0, len(encoded)
+    position = 0
+    groups = 0
+    end = len(encoded)
     while position < end:
         tag = encoded[position]
         position += 1
@@ -226,7 +231,8 @@ def _tags_written(encoded: bytes) -> list[int]:
 
 def _varint(encoded: bytes, position: int) -> tuple[int, int]:
     """The number that begins at a position, seven bits a byte and the lowest first, and where it ends."""
-    value, shift = 0, 0
+    value = 0
+    shift = 0
     while True:
         byte = encoded[position]
         value |= (byte & 0x7F) << shift

@@ -145,10 +145,12 @@ def _types(record: str) -> Mapping[str, str]:
 
 
 def _type_of(field: msgspec.structs.FieldInfo) -> str:
-    kind, parts = field.type, typing.get_args(field.type)
+    kind = field.type
+    parts = typing.get_args(field.type)
     optional = type(None) in parts
     if optional:
-        kind, parts = parts[0], typing.get_args(parts[0])
+        kind = parts[0]
+        parts = typing.get_args(parts[0])
     if typing.get_origin(kind) is list:
         return f"{_TYPES.get(parts[0], parts[0].__name__)}[]"
     found = _TYPES.get(kind) or str(kind.__name__)
@@ -167,11 +169,13 @@ def _add_field(message: DescriptorProto, name: str, kind: str, number: int) -> N
     if kind.endswith("[]"):
         field.label = field.LABEL_REPEATED
     elif kind.endswith("?"):
-        field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{name}")
     kind = kind.rstrip("[]?")
     if kind[0].isupper():
-        field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+        field.type = field.TYPE_MESSAGE
+        field.type_name = f".{_PACKAGE}.{kind}"
     else:
         field.type = field.Type.Value(f"TYPE_{kind.upper()}")
 

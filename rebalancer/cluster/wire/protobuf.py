@@ -158,8 +158,10 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
     except ValueError:
         answer = parse(messages.AnswerOfEncodedPods, encoded)
         pods = [outline_if_any(item) for item in answer.raw.items]
-    kind, metadata = answer.type_meta.kind, answer.raw.metadata
-    version, token = metadata.resource_version, metadata.continue_token
+    kind = answer.type_meta.kind
+    metadata = answer.raw.metadata
+    version = metadata.resource_version
+    token = metadata.continue_token
     return Page(kind, answer.type_meta.api_version, [], version, token, kind.endswith("List")), pods
 
 
@@ -223,7 +225,9 @@ class ProtobufPods:
 
         A slice of what is repeated costs half of what a loop over it, or a tuple of it, does.
         """
-        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        metadata = pod.metadata
+        spec = pod.spec
+        status = pod.status
         spec.node_name = ""
         written = spec.SerializeToString()  # the bytes of all other fields, as they came
         spec.node_name = node_name
@@ -231,10 +235,13 @@ class ProtobufPods:
         reports: list[ContainerReport] = []
         for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
             for found in statuses[:]:
-                allocated, resources = found.allocated_resources, found.resources
+                allocated = found.allocated_resources
+                resources = found.resources
                 if allocated or resources:
                     resized.append((found.name, tuple(allocated[:]), tuple(resources[:])))
-                restarts, state, last = found.restart_count, found.state, found.last_state
+                restarts = found.restart_count
+                state = found.state
+                last = found.last_state
                 if restarts or last or not state.startswith(_RUNNING):
                     report = report_of(found.name, init, restarts, self._state(state), self._state(last))
                     reports += [report] if report else []
@@ -306,7 +313,8 @@ def _is_token_name(spec: bytes, begin: int, end: int) -> object:
 
 MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
 _MAX_HEAD_BYTES = 64 << 10
-_FIRST, _SECOND = 0x0A, 0x12  # the tags of fields 1 and 2, both with a length before their bytes
+_FIRST = 0x0A  # the tags of fields 1 and 2, both with a length before their bytes
+_SECOND = 0x12
 _MAX_VARINT_BYTES = 10
 
 
@@ -348,7 +356,8 @@ class PodListSplitter:
                 self._waiting = [data]
                 return []
             at = begun
-        first, end = at, at + self._ahead
+        first = at
+        end = at + self._ahead
         self._needed = 0
         while at < end:
             field = _field(data, at, _SECOND)

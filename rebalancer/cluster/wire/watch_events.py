@@ -18,7 +18,11 @@ from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire import messages
 from rebalancer.cluster.wire.protobuf import MAGIC, MEDIA_TYPE, parse
 
-ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+ADDED = "ADDED"
+MODIFIED = "MODIFIED"
+DELETED = "DELETED"
+BOOKMARK = "BOOKMARK"
+ERROR = "ERROR"
 MAX_EVENT_BYTES = 16 << 20  # ten times what etcd stores of an object
 _CHANGES = frozenset({ADDED, MODIFIED, DELETED})
 _LENGTH_BYTES = 4
@@ -79,14 +83,16 @@ class EventSplitter:
         self._waiting.append(piece)
         self._held += len(piece)
         if self._held >= self._needed if self.protobuf else b"\n" in piece:
-            data, start = b"".join(self._waiting), 0
+            data = b"".join(self._waiting)
+            start = 0
             self._waiting = []
             while found := self._next(data, start):
                 begin, end = found
                 start = end
                 if data[begin:end].strip():
                     yield self._decode(data[begin:end])
-            self._waiting, self._held = [data[start:]], len(data) - start
+            self._waiting = [data[start:]]
+            self._held = len(data) - start
             length = data[start : start + _LENGTH_BYTES] if self.protobuf else b""
             known = len(length) == _LENGTH_BYTES
             self._needed = _LENGTH_BYTES + (int.from_bytes(length, "big") if known else 0)

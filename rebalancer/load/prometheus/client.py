@@ -73,9 +73,11 @@ class LivePrometheus:
             self._path = f"{proxy}/{service.path}".rstrip("/")
             self._base = f"{api.host.rstrip('/')}{self._path}"
         else:
-            self._api, self._path = None, ""
+            self._api = None
+            self._path = ""
             self._base = connection.address.rstrip("/")
-            self._headers, self._pool_options = _headers(connection), _pool_options(connection)
+            self._headers = _headers(connection)
+            self._pool_options = _pool_options(connection)
 
     def __call__(self, question: PrometheusQuery) -> bytes:
         """The body of a successful answer."""

@@ -215,11 +215,14 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
 
     def node_figures(self) -> NodeUsage:
         """Figures of every resource that is asked for; RebalancerError when no query was answered."""
-        window, wanted = self.window, self.node_queries
+        window = self.window
+        wanted = self.node_queries
         capacity = self._capacities(self.capacity_queries, wanted)
         shape = (len(self.nodes), len(self.resources))
-        usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
-        measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
+        usage = np.full(shape, np.nan)
+        spread = np.full(shape, np.nan)
+        measured_at = np.full(shape, np.nan)
+        windows = np.zeros(shape)
         skew = self._clock_skew()
         for resource, query in wanted.items():
             series = self._asked(
@@ -231,7 +234,8 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
             values, deviations, last = self._by_node(resource, series)
             factor = self._factor(resource, query, capacity)
             with np.errstate(over="ignore"):  # a figure beyond all numbers is implausible below
-                usage[:, column], spread[:, column] = values * factor, deviations * factor
+                usage[:, column] = values * factor
+                spread[:, column] = deviations * factor
             measured_at[:, column] = self._measured_at(resource, query, last) - skew
             windows[:, column] = window.seconds + lookback_seconds(query.query.query)
         if self._failures and not self._answers:
@@ -356,7 +360,8 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
 
         Impossible figures become NaN and a warning.
         """
-        window, now = self.window.of_resource(resource), self.now
+        window = self.window.of_resource(resource)
+        now = self.now
         found = np.full((3, len(self.nodes)), np.nan)
         not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
         current = now - 2 * window.step_seconds
@@ -431,7 +436,8 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
 
     def pod_figures(self) -> PodUsage | None:
         """Usage of the pods; None when the policy does not want it, or no query was answered."""
-        wanted, timestamp = self.pod_queries, queries_of(self.settings).pod_timestamp
+        wanted = self.pod_queries
+        timestamp = queries_of(self.settings).pod_timestamp
         if not wanted:
             return None
         usage = np.full((len(self.pods), len(self.resources)), np.nan)
@@ -467,7 +473,9 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
     def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
         """(pods,) the last value of each pod's series, and what was not used."""
         values = np.full(len(self.pods), np.nan)
-        row_of, namespace, pod = self.pods.row, self.settings.namespace_label, self.settings.pod_label
+        row_of = self.pods.row
+        namespace = self.settings.namespace_label
+        pod = self.settings.pod_label
         row: IntArray = np.array(
             [row_of.get((labels.get(namespace, ""), labels.get(pod, "")), -1) for labels in latest.labels],
             np.int64,

@@ -116,7 +116,9 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
         cls, inputs: PlanningInputs, unpredictable: Mapping[int, str], claims: Claims, leaving: BoolArray
     ) -> EvictionContext:
         """Look up all that rules read; ``unpredictable`` and ``claims`` come from the scheduling model."""
-        snapshot, load, recording = inputs.snapshot, inputs.load, inputs.snapshot.recording
+        snapshot = inputs.snapshot
+        load = inputs.load
+        recording = inputs.snapshot.recording
         workloads = Workloads(snapshot)
         required = [load.resources.index(name) for name in load.required]
         return cls(
@@ -161,7 +163,8 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
         is the newest of its controller, since it shows the others, and another one shows it, what admission
         makes of a template.
         """
-        pods, nodes = self.pods, self.nodes
+        pods = self.pods
+        nodes = self.nodes
         if self.finished:
             return np.zeros(len(pods), np.bool_)
         found = np.append(nodes.staying, False)[pods.node]

@@ -112,7 +112,8 @@ class Quotas:
         """
         for quota in self._by_namespace.get(namespace, ()):
             try:
-                hard, used = _hard(quota).get(resource), (quota.status.used or {}).get(resource)
+                hard = _hard(quota).get(resource)
+                used = (quota.status.used or {}).get(resource)
                 full = hard is not None and (used is None or quantities.parse(used) >= hard)
             except ValueError:
                 full = True
@@ -131,7 +132,8 @@ class Quotas:
             try:
                 if not _selects(quota, pod.spec):
                     continue
-                wanted, hard = self._usage_of(pod), _hard(quota)
+                wanted = self._usage_of(pod)
+                hard = _hard(quota)
                 used = {key: quantities.parse(text) for key, text in (quota.status.used or {}).items()}
             except ValueError:
                 found.append((0, f"{name} could not be read"))
@@ -163,7 +165,8 @@ def _text(quota: records.ResourceQuota, resource: str) -> str:
 
 def usage(spec: records.PodSpec) -> dict[str, Fraction]:
     """What a new pod counts for in each resource that quotas may limit: cores, bytes, counts."""
-    requests, limits = pod_amounts(spec, limits=False), pod_amounts(spec, limits=True)
+    requests = pod_amounts(spec, limits=False)
+    limits = pod_amounts(spec, limits=True)
     found = dict.fromkeys(("pods", "count/pods"), Fraction(1))
     for name, amount in requests.items():
         if name in _NATIVE or name.startswith("hugepages-"):

@@ -112,10 +112,12 @@ def system(context: EvictionContext, row: PodRow) -> str:
 
 def namespace(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Namespaces that the policy leaves alone."""
-    evictable, namespace = context.policy.evictable, context.pods.namespaces[row]
+    evictable = context.policy.evictable
+    namespace = context.pods.namespaces[row]
     if not evictable.namespaces.allows(namespace):
         return f"the policy leaves namespace {namespace} alone"
-    selector, known = evictable.namespace_selector, context.inputs.snapshot.namespaces or {}
+    selector = evictable.namespace_selector
+    known = context.inputs.snapshot.namespaces or {}
     if selector is None or (namespace in known and selector.selects(known[namespace])):
         return ""
     labels = "are not those of" if namespace in known else "were not read, and are asked for by"
@@ -133,7 +135,8 @@ def labels(context: EvictionContext, row: PodRow) -> str:
 
 def priority(context: EvictionContext, row: PodRow) -> str:
     """Priorities that are not below priorityBelow."""
-    priority, below = context.pods.class_of(row).priority, context.policy.evictable.priority_below
+    priority = context.pods.class_of(row).priority
+    below = context.policy.evictable.priority_below
     return f"priority {priority} is not below {below}" if priority >= below else ""
 
 
@@ -152,7 +155,8 @@ def annotated(context: EvictionContext, row: PodRow) -> str:
         return f"has the annotation {PREFER_NO_EVICTION}"
     if annotations.get(EVICTION_COST, "").strip() == _NEVER:
         return f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
-    value, age = annotations.get(DO_NOT_DISRUPT, "false"), context.inputs.now - context.pods.created[row]
+    value = annotations.get(DO_NOT_DISRUPT, "false")
+    age = context.inputs.now - context.pods.created[row]
     if value == "false" or _disruptable_after(value, float(age)):
         return ""
     return f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"'
@@ -194,7 +198,8 @@ def grace_period(context: EvictionContext, row: PodRow) -> str:
 
 def window(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Outside the policy's windows, and on the days of its blackouts, nothing is evicted."""
-    evictable, node = context.policy.evictable, int(context.pods.node[row])
+    evictable = context.policy.evictable
+    node = int(context.pods.node[row])
     if not (evictable.windows or evictable.blackouts):
         return ""
     labels = context.nodes.records[node].metadata.labels or {} if node >= 0 else None
@@ -357,8 +362,10 @@ def priority_class(context: EvictionContext, row: PodRow) -> str:
 
     Source: kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go, admitPod.
     """
-    template, pod = context.workload(row).template, context.pods.class_of(row)
-    name, classes = (template or pod).spec.priority_class_name, context.priority_classes
+    template = context.workload(row).template
+    pod = context.pods.class_of(row)
+    name = (template or pod).spec.priority_class_name
+    classes = context.priority_classes
     name = name or context.workloads.default_priority_class
     if classes is None:
         if not name and not context.recording.failed(PRIORITY_CLASSES):
@@ -379,7 +386,8 @@ def priority_class(context: EvictionContext, row: PodRow) -> str:
 
 def limit_ranges(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """A pod whose replacement a LimitRange would refuse, or change in a way that is not known."""
-    ranges, namespace = context.workloads.limit_ranges, context.pods.namespaces[row]
+    ranges = context.workloads.limit_ranges
+    namespace = context.pods.namespaces[row]
     if ranges.failed:
         return "LimitRanges were not read: what one makes of its replacement is unknown"
     if not ranges.read:
@@ -410,7 +418,9 @@ def unknown_load(resources: Sequence[str]) -> str:
 
 def cooldown(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Pods of a workload that was moved within its cooldown, or by an earlier plan of the same run."""
-    workload, planning, now = context.workload(row), context.policy.planning, context.inputs.now
+    workload = context.workload(row)
+    planning = context.policy.planning
+    now = context.inputs.now
     if workload.key in context.moved_by_this_run:
         return f"{workload.name} was moved by this run, which moves it only once"
     history = context.history

@@ -92,7 +92,8 @@ def replicas_known(context: EvictionContext, row: PodRow) -> str:
 
 def single_replica(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """The only replica of a workload, unless a rolling update may move it."""
-    evictable, workload = context.policy.evictable, context.workload(row)
+    evictable = context.policy.evictable
+    workload = context.workload(row)
     if workload.desired is None or workload.desired > 1:
         return ""
     wants = f"{workload.name} wants {workload.desired} replica"
@@ -140,7 +141,8 @@ def why_not_restarted(context: EvictionContext, row: PodRow) -> str:
 
 def minimum_replicas(context: EvictionContext, row: PodRow) -> str:
     """A workload smaller than the policy's minReplicas."""
-    workload, least = context.workload(row), context.policy.evictable.min_replicas
+    workload = context.workload(row)
+    least = context.policy.evictable.min_replicas
     if workload.desired is None or workload.desired >= least:
         return ""
     return f"{workload.name} wants {counted(workload.desired, 'replica')}, minReplicas {least}"
@@ -164,7 +166,8 @@ def rollout(context: EvictionContext, row: PodRow) -> str:
     """A workload whose controller still has pods to replace, or has not looked at its newest spec."""
     for kind, record in context.workloads.chain(row):
         name = f"{kind}/{record.metadata.name}"
-        status, wanted = record.status, record.spec.replicas
+        status = record.status
+        wanted = record.spec.replicas
         if kind not in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"):
             continue
         if status.observed_generation < record.metadata.generation:
@@ -229,7 +232,8 @@ def job_would_fail(context: EvictionContext, row: PodRow, planned: int = 0) -> s
 
 def replaced_in_time(context: EvictionContext, row: PodRow, planned: int = 0) -> str:
     """Pods of Jobs that are replaced later than a wave waits; ``planned`` as in ``job_would_fail``."""
-    workload, timeout = context.workload(row), context.policy.execution.wave_timeout
+    workload = context.workload(row)
+    timeout = context.policy.execution.wave_timeout
     if workload.owner.kind != "Job" or workload.record is None:
         return ""
     takes = jobs.seconds_to_replacement(
@@ -275,10 +279,12 @@ def _why_ending(context: EvictionContext, row: PodRow) -> str:
 def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
     """Why a controller that stays would not replace a pod."""
     workload = context.workload(row)
-    record, kind = workload.record, workload.owner.kind
+    record = workload.record
+    kind = workload.owner.kind
     if record is None:
         return ""
-    active, name = len(context.workloads.staying_pods(workload.owner.uid)), f"{kind}/{record.metadata.name}"
+    active = len(context.workloads.staying_pods(workload.owner.uid))
+    name = f"{kind}/{record.metadata.name}"
     if kind == "Job":
         ran = context.inputs.now - times.parse_if_possible(record.status.start_time)
         why = jobs.why_not_replaced(record, active, ran)
@@ -295,7 +301,8 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
 
 def ends_soon(context: EvictionContext, row: PodRow) -> str:
     """Pods of Jobs that will end within the policy's minJobRemaining, as far as anybody can tell."""
-    workload, least = context.workload(row), context.policy.evictable.min_job_remaining
+    workload = context.workload(row)
+    least = context.policy.evictable.min_job_remaining
     record = workload.record
     if workload.owner.kind != "Job" or record is None or not least:
         return ""
@@ -332,7 +339,8 @@ def autoscaler(context: EvictionContext, row: PodRow) -> str:
     """A workload that a HorizontalPodAutoscaler is scaling, or scaled just now."""
     for name, status in context.autoscalers.of(context.workloads.chain(row), context.pods.namespaces[row]):
         if status.desired_replicas != status.current_replicas:
-            wanted, found = status.desired_replicas, status.current_replicas
+            wanted = status.desired_replicas
+            found = status.current_replicas
             there = f"there {'is' if found == 1 else 'are'} {found:,}"
             return f"{name} wants {counted(wanted, 'replica')}, {there}"
         ago = context.inputs.now - times.parse_if_possible(status.last_scale_time)

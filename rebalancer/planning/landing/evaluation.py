@@ -187,7 +187,8 @@ class KnownPlacements:
         self._since_move.clear()
 
 
-_MAX_REASONS, _MAX_VICTIMS = 3, 2
+_MAX_REASONS = 3
+_MAX_VICTIMS = 2
 
 
 class NoLanding:
@@ -382,7 +383,8 @@ class MoveEvaluator:
 
     def taking_the_race_as_likely(self) -> MoveEvaluator:
         """The same under ``planning.terminationRace: likely``, which computes anew."""
-        policy, other = self._inputs.policy, copy.copy(self)
+        policy = self._inputs.policy
+        other = copy.copy(self)
         planning = policy.planning.model_copy(update={"termination_race": "likely"})
         other._inputs = replace(self._inputs, policy=policy.model_copy(update={"planning": planning}))
         other.placements = KnownPlacements(len(self._names))
@@ -414,7 +416,8 @@ class MoveEvaluator:
             for scenario, before in zip(scenarios.all, percents, strict=True)
         ]
         del found[self._look(candidate, found, np.inf if complete else tolerated + _ROUNDING) :]
-        masses, chances = [item.worst.unacceptable for item in found], scenarios.chances[: len(found)]
+        masses = [item.worst.unacceptable for item in found]
+        chances = scenarios.chances[: len(found)]
         mass = 1.0 if max(masses) >= 1.0 else float(np.average(masses, weights=chances))
         refusing = [item for item in found if item.refuses]
         refused = refusing[0].worst.refusal() if refusing and refusing[0].worst.refusal else None
@@ -443,7 +446,8 @@ class MoveEvaluator:
         out. What is unacceptable in one scenario mostly is in the others, so each is looked at in one state
         before any of them is in a second one. Never refused, where infinitely much is ``tolerated``.
         """
-        at_least, states = 0.0, [self._states(candidate, item.scenario) for item in found]
+        at_least = 0.0
+        states = [self._states(candidate, item.scenario) for item in found]
         for number, (at, item) in itertools.product(range(len(states[0])), enumerate(found)):
             before = item.worst.unacceptable
             taken = "" if number else self._room_taken(candidate, item.scenario)
@@ -563,14 +567,19 @@ class MoveEvaluator:
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
             return _Score(1.0, nothing_gained, partial(NotMoved, Reason.NO_LANDING, why))
-        scenario, state = found.scenario, found.scenario.after_termination
+        scenario = found.scenario
+        state = found.scenario.after_termination
         chance = placement.chance_from(scenario.starts)
         possible = chance > _NEGLIGIBLE
-        rows, chance = placement.feasible[possible], chance[possible]
-        usage, pod_count = scenario.usage, state.pod_count
+        rows = placement.feasible[possible]
+        chance = chance[possible]
+        usage = scenario.usage
+        pod_count = state.pod_count
         if scenario.is_terminating and not is_over:
-            usage, pod_count = usage + scenario.terminating_usage, scenario.while_terminating.pod_count
-        check, purpose = self._landing_check, candidate.wish.purpose
+            usage = usage + scenario.terminating_usage
+            pod_count = scenario.while_terminating.pod_count
+        check = self._landing_check
+        purpose = candidate.wish.purpose
         after = check.percent_after(rows, usage, pod_count, candidate.usage)
         landings = Landings(
             pod=candidate.row,
@@ -592,7 +601,8 @@ class MoveEvaluator:
         )
 
     def _refusal(self, landings: Landings, purpose: Purpose, chance: FloatArray, good: BoolArray) -> NotMoved:
-        check, bad = self._landing_check, (~good).nonzero()[0]
+        check = self._landing_check
+        bad = (~good).nonzero()[0]
         likeliest = int(bad[np.argmax(chance[bad])])
         why = check.why_not(landings, likeliest, purpose)
         message = f"may land ({chance[bad].sum():.0%}) where it must not: {why}"

@@ -141,7 +141,8 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         """(nodes,) whether each node gains enough in one resource, and is worse in none."""
         if not self._must_cool(landings).any():
             return np.ones(len(landings.rows), np.bool_)
-        least, gains = self._least(landings), landings.before - landings.after + _ROUNDING
+        least = self._least(landings)
+        gains = landings.before - landings.after + _ROUNDING
         served = np.asarray((gains >= least).any(axis=1), np.bool_)
         served &= ~self._worse(landings).any(axis=1)
         most_times = 1.0 + MOST_LOST * self.spread_weight
@@ -161,7 +162,8 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         must_cool = self._must_cool(landings)
         if not must_cool.any():
             return ""
-        names, worse = self.hotness.names, np.flatnonzero(self._worse(landings)[at])
+        names = self.hotness.names
+        worse = np.flatnonzero(self._worse(landings)[at])
         if len(worse):
             column = int(worse[0])
             return (
@@ -175,7 +177,8 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         gains = landings.before - landings.after[at]
         least = self._least(landings)
         column = int(may_gain[np.argmax(np.nan_to_num(gains - least, nan=-np.inf)[may_gain])])
-        points, asked = float(gains[column]), float(least[column])
+        points = float(gains[column])
+        asked = float(least[column])
         words = f"would gain {points:.1f} points of {names[column]}"
         limit = f"minGain {self.min_gain:g}"
         if asked < self.min_gain:
@@ -194,7 +197,8 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         """minGain, where something is gained and not enough; None where no setting would help."""
         if not self._must_cool(landings).any():
             return ()
-        least, gains = self._least(landings), landings.before - landings.after[at]
+        least = self._least(landings)
+        gains = landings.before - landings.after[at]
         if self._worse(landings)[at].any() or not (gains > 0)[self._may_gain(landings)].any():
             return None
         if (gains + _ROUNDING >= least * self._times(landings)[at]).any():
@@ -208,7 +212,8 @@ def _of_each(answers: Sequence[bool] | BoolArray, landings: Landings, of: Purpos
 
     Raises ValueError where it says too little or too much: what it left out would be taken for good.
     """
-    said, asked = len(answers), len(landings.rows)
+    said = len(answers)
+    asked = len(landings.rows)
     if said != asked:
         raise ValueError(
             f"{type(of).__name__} says something of {said} landings, and must of each of {asked}"
@@ -299,7 +304,8 @@ class LandingCheck:
     def why_not(self, landings: Landings, at: int, purpose: Purpose) -> str:
         """The first reason that one of the landings is not acceptable; empty when it is."""
         row = int(landings.rows[at])
-        name, after = self._names[row], landings.after[at]
+        name = self._names[row]
+        after = landings.after[at]
         if row == landings.source:
             objection = purpose.objection(landings, at) if purpose.own_node else "is the node it leaves"
             return f"{name} {objection}" if objection else ""
@@ -337,7 +343,8 @@ class LandingCheck:
 
         A node that would be hot, or no better than the one left, is never a landing.
         """
-        row, after = int(landings.rows[at]), landings.after[at]
+        row = int(landings.rows[at])
+        after = landings.after[at]
         rows = np.array([row])
         if row == landings.source or row in self.excluded:
             return ()

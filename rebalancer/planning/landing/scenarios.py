@@ -108,7 +108,9 @@ class Draws:
     """Numbers from 0 to 1 of a generator; copies go on with the same ones, which are drawn once for all."""
 
     def __init__(self, generator: np.random.Generator, drawn: list[float] | None = None, at: int = 0) -> None:
-        self._generator, self._drawn, self._at = generator, [] if drawn is None else drawn, at
+        self._generator = generator
+        self._drawn = [] if drawn is None else drawn
+        self._at = at
 
     def copy(self) -> Draws:
         """Draws that go on as these do, independent of them."""
@@ -168,7 +170,9 @@ def _distinct(values: IntArray) -> IntArray:
     return np.flatnonzero(np.bincount(values))
 
 
-MIN_SCENARIOS, MAX_SCENARIOS, MAX_FOLLOWED = 2, 8, 100
+MIN_SCENARIOS = 2
+MAX_SCENARIOS = 8
+MAX_FOLLOWED = 100
 
 
 class Scenario(msgspec.Struct, eq=False):
@@ -241,7 +245,8 @@ class Scenarios:
     def only(self, most: int) -> Scenarios:
         """The first scenarios, to estimate with; what is planned for certain must hold in all of them."""
         other = self.copy()
-        other.all, other._most = other.all[:most], most
+        other.all = other.all[:most]
+        other._most = most
         other._rescale()
         return other
 
@@ -317,10 +322,12 @@ class Scenarios:
         self._fill(landings, branches, pod_usage, source)
         if all(branches):
             return self._branch(branches, pod_usage)
-        landings, branches = list(landings), list(branches)
+        landings = list(landings)
+        branches = list(branches)
         if len(self.all) == 1:
             self.split()
-            landings, branches = landings * len(self.all), branches * len(self.all)
+            landings = landings * len(self.all)
+            branches = branches * len(self.all)
         nodes = []
         for scenario, landing, ways in zip(self.all, landings, branches, strict=True):
             if not ways:
@@ -343,7 +350,8 @@ class Scenarios:
 
         Where the scheduler draws, or not all courses are kept, that is if all pods that may go there do.
         """
-        filled, coming = self.filled_to.copy(), self._coming.copy()
+        filled = self.filled_to.copy()
+        coming = self._coming.copy()
         for scenario, landing in zip(self.all, landings, strict=True):
             rows = landing.rows[landing.rows != source]
             count = scenario.after_termination.pod_count[rows] + 1
@@ -354,7 +362,8 @@ class Scenarios:
         coming[rows, -1] += 1
         if self.are_some or not all(branches):
             self._raise(filled, rows, coming[rows, :-1], coming[rows, -1].astype(np.int64))
-        self.filled_to, self._coming = filled, coming
+        self.filled_to = filled
+        self._coming = coming
 
     def _raise(self, filled: FloatArray, rows: IntArray, usage: FloatArray, count: IntArray) -> None:
         after = percent_of_allocatable(usage, count, self._allocatable[rows])
@@ -368,14 +377,16 @@ class Scenarios:
             for way in found
         ]
         if len(ways) > max(self._most, len(self.all)):
-            ways, self.are_some = self._fullest_and_some(ways, pod_usage), True
+            ways = self._fullest_and_some(ways, pod_usage)
+            self.are_some = True
         split: list[Scenario] = []
         followed: set[int] = set()
         for scenario, way, chance in ways:
             one = scenario.copy() if id(scenario) in followed else scenario
             followed.add(id(scenario))
             split.append(one)
-            one.chance, one.starts = chance, way.starts
+            one.chance = chance
+            one.starts = way.starts
         self.all = split
         return [way.node for _, way, _ in ways]
 
@@ -390,9 +401,11 @@ class Scenarios:
         fullness = np.where(rows < 0, 0.0, np.nan_to_num(after, nan=np.inf).max(axis=1))
         order = np.argsort(-fullness, kind="stable")
         most = max(self._most, len(self.all))
-        fullest, rest = np.sort(order[: most // 2]), np.sort(order[most // 2 :])
+        fullest = np.sort(order[: most // 2])
+        rest = np.sort(order[most // 2 :])
         chance = np.array([each for _, _, each in ways])
-        edges, wanted = np.cumsum(chance[rest]), most - len(fullest)
+        edges = np.cumsum(chance[rest])
+        wanted = most - len(fullest)
         at = edges.searchsorted((np.arange(wanted) + 0.5) / wanted * edges[-1])
         standing = Counter(rest[np.minimum(at, len(rest) - 1)].tolist())
         share = float(edges[-1]) / wanted
@@ -451,7 +464,8 @@ class Scenarios:
             if way.node == node
         ]
         for scenario, way in leading:
-            scenario.chance, scenario.starts = scenario.chance * way.chance, way.starts
+            scenario.chance = scenario.chance * way.chance
+            scenario.starts = way.starts
         if leading:
             self.all = [scenario for scenario, _ in leading]
             self._rescale()

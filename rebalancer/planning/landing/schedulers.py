@@ -100,7 +100,8 @@ class _Predictability:
 
     def __init__(self, scheduler: SchedulerFacts, inputs: PlanningInputs) -> None:
         snapshot = inputs.snapshot
-        self._configuration, self._release = scheduler.configuration, scheduler.release
+        self._configuration = scheduler.configuration
+        self._release = scheduler.release
         self._by_profile = {
             profile.scheduler_name: _profile_reason(profile, scheduler, snapshot)
             or _start_reason(profile, scheduler, inputs.now)
@@ -132,7 +133,8 @@ class _Predictability:
 
 def _profile_reason(profile: Profile, scheduler: SchedulerFacts, snapshot: Snapshot) -> str:
     """Why no pod of a profile can be placed by the model."""
-    configuration, view = scheduler.configuration, scheduler.view
+    configuration = scheduler.configuration
+    view = scheduler.view
     permitting = [name for name in profile.enabled(ExtensionPoint.PERMIT) if name not in PASSING]
     if permitting:
         return f"plugin {permitting[0]} may hold it back (permit)"
@@ -245,10 +247,13 @@ def _gangs(pods: PodTable) -> Mapping[int, str]:
             index = int(pods.pod_class[row])
             for each in {index, pods.class_before_binding.get(index, index)}:
                 named.setdefault(each, set()).add(gang)
-    return {
-        index: placed_together(f"gang {min(gangs)}" + " or another" * (len(gangs) > 1))
-        for index, gangs in named.items()
-    }
+    reasons: dict[int, str] = {}
+    for index, gangs in named.items():
+        gang_name = f"gang {min(gangs)}"
+        if len(gangs) > 1:
+            gang_name += " or another"
+        reasons[index] = placed_together(gang_name)
+    return reasons
 
 
 def _device_reason(
@@ -447,7 +452,8 @@ class ProfileSchedulers:
 
     def _plain_pod(self, profile: Profile) -> int:
         """A pod without constraints that requests the median of the profile's pods."""
-        classes, pod_classes = self.state.classes, self.inputs.snapshot.pods.pod_class
+        classes = self.state.classes
+        pod_classes = self.inputs.snapshot.pods.pod_class
         own = np.array([pod.scheduler_name == profile.scheduler_name for pod in classes], np.bool_)
         pod_classes = pod_classes[own[pod_classes]] if len(pod_classes) else pod_classes
 
@@ -455,7 +461,8 @@ class ProfileSchedulers:
             requested = np.array([item.incoming.get(resource, 0) for item in classes.requests], np.int64)
             return int(np.median(requested[pod_classes])) if len(pod_classes) else 0
 
-        cpu, memory = median("cpu"), median("memory")
+        cpu = median("cpu")
+        memory = median("memory")
         resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})
         spec = PodSpec(scheduler_name=profile.scheduler_name, containers=[Container(resources=resources)])
         return classes.add(PodClass("", {}, NO_OWNER, spec, (), False))
@@ -511,7 +518,8 @@ def sees_otherwise(
     """Whether a profile's plugins see nodes differently by other inputs, as when their figures are older."""
     for plugin in profile.weights:
         address = getattr(profile.arguments.get(plugin), "watcher_address", None)
-        ours, theirs = inputs.view.watchers.get(address or ""), stale.view.watchers.get(address or "")
+        ours = inputs.view.watchers.get(address or "")
+        theirs = stale.view.watchers.get(address or "")
         if address is None or ours is None or theirs is None:
             continue
         if ours.nodes != theirs.nodes:

@@ -50,7 +50,8 @@ class Spread:
     """Looks up where the replicas of a pod's controller are."""
 
     def __init__(self, workloads: Workloads, pods: PodTable, nodes: NodeTable) -> None:
-        self._workloads, self._pods = workloads, pods
+        self._workloads = workloads
+        self._pods = pods
         keys = [zone_key(node.metadata.labels or {}) for node in nodes.records]
         known = sorted({key for key in keys if any(key)})
         self._zone: IntArray = np.array([known.index(key) if any(key) else -1 for key in keys], np.int64)
@@ -62,7 +63,8 @@ class Spread:
         on_node = np.bincount(others, minlength=len(self._zone))
         zones = self._zone[others]
         in_zone = np.bincount(zones[zones >= 0], minlength=self._zones + 1)  # the last one for no zone
-        here, there = self._zone[source], self._zone[rows]
+        here = self._zone[source]
+        there = self._zone[rows]
         beside = np.asarray((on_node[rows] > 0) & (on_node[source] == 0), np.bool_)
         left = (here >= 0) & (there >= 0) & (there != here) & (in_zone[here] == 0)
         emptied = np.asarray(left & (in_zone[there] > 0), np.bool_)
@@ -134,7 +136,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
     @property
     def lacks(self) -> str:
         """That there are fewer domains than it asks for, in words; empty where there are enough."""
-        few, wanted = len(self.counter.populated), self.counter.constraint
+        few = len(self.counter.populated)
+        wanted = self.counter.constraint
         if few >= wanted.min_domains:
             return ""
         domains = f"{counted(few, 'domain')} of {wanted.topology_key}"
@@ -143,7 +146,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
     def moves_left(self, counts: IntArray) -> int:
         """The fewest moves after which it holds; ``counts`` is (domains + 1,) matching pods."""
         # The API admits no skew below 1; an edited dump may have one.
-        skew, counts = max(self.counter.constraint.max_skew, 0), counts[self.counter.populated]
+        skew = max(self.counter.constraint.max_skew, 0)
+        counts = counts[self.counter.populated]
         if len(counts) < self.counter.constraint.min_domains:  # as if there were an empty domain
             return int(np.maximum(counts - skew, 0).sum())
         if not len(counts) or counts.max() - counts.min() <= skew:
@@ -157,8 +161,10 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         self, state: ClusterState, source: NodeRow, rows: IntArray, leaves: int, comes: int
     ) -> Sequence[SpreadChange]:
         """(nodes,) what it does that pods, 0 or 1, leave a node and come to each of the ``rows``."""
-        counts, values = self.counter.counts(state).copy(), self.counter.values
-        before, populated = self.moves_left(counts), self.counter.populated
+        counts = self.counter.counts(state).copy()
+        values = self.counter.values
+        before = self.moves_left(counts)
+        populated = self.counter.populated
         squares = int(counts @ counts)  # the less, the more evenly they are spread
         counts[values[source]] -= leaves * int(self.counts_on(np.array([source]))[0])
         emptiest = int(populated[np.argmin(counts[populated])]) if len(populated) else -1
@@ -184,14 +190,17 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         values = self.counter.values
         if not self.counts_on(np.array([node]))[0]:
             return ""
-        counts, populated = self.counter.counts(state), self.counter.populated
+        counts = self.counter.counts(state)
+        populated = self.counter.populated
         emptiest = populated[np.argmin(counts[populated])]
         there = (values == emptiest).nonzero()[0]
         there = there[self.counts_on(there)][:1]
         if self.changes(state, node, there, 1, 1)[0].more >= 0:
             return ""
-        key, skew = self.counter.constraint.topology_key, self.counter.constraint.max_skew
-        names, here = state.nodes.labels.column(key).names, int(values[node])
+        key = self.counter.constraint.topology_key
+        skew = self.counter.constraint.max_skew
+        names = state.nodes.labels.column(key).names
+        here = int(values[node])
         return (
             f"{key} {names[here]} has {counted(int(counts[here]), 'pod')} of its constraint, "
             f"{names[emptiest]} {counts[emptiest]}, maxSkew {skew}"
@@ -211,7 +220,8 @@ class SpreadConstraints:
 
         ``defaults``: those, too, that the scheduler's configuration has for pods without any.
         """
-        self._schedulers, self._kinds = schedulers, kinds
+        self._schedulers = schedulers
+        self._kinds = kinds
         self._classes: dict[str, list[int]] = {}  # by namespace: those that may have constraints
         for pod_class, pod in enumerate(pods.classes):
             if (
@@ -251,7 +261,8 @@ class SpreadConstraints:
         return [SpreadChanges(each) for each in zip(*found, strict=True)] or [SpreadChanges()] * len(rows)
 
     def _find(self, classes: Iterable[int]) -> Iterator[SpreadConstraint]:
-        state, seen = self._schedulers.state, set[object]()
+        state = self._schedulers.state
+        seen = set[object]()
         for pod_class, when in itertools.product(classes, self._kinds):
             for counter in self._schedulers.scheduler(pod_class).spread_counters(state, pod_class, when):
                 rows = counter.rows

@@ -38,7 +38,8 @@ class ChosenPods(PolicyModel):
 
     def chooses(self, pod: PodClass) -> bool:
         """Whether the strategy looks at pods of a class."""
-        kind, kinds = pod.owner.kind, self.include_owner_kinds
+        kind = pod.owner.kind
+        kinds = self.include_owner_kinds
         return (
             (self.namespaces is None or self.namespaces.allows(pod.namespace))
             and kind not in self.exclude_owner_kinds

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from rebalancer.planning.plan import Move, StrategyReport
     from rebalancer.planning.strategies.whole_nodes import WholeNodes
 
-_CELLS, _DIGITS = 600_000, 6  # placements times nodes that orders after the first may take
+_CELLS = 600_000  # placements times nodes that orders after the first may take
+_DIGITS = 6
 _MAX_FAILED = 100_000  # nodes of one order that are not emptied, times all nodes
 _TAKEN = "is empty, or is to be emptied"
 _DIFFERENCE = (
@@ -123,7 +124,8 @@ class Consolidation(Strategy):
 
     @property
     def _most(self) -> int:
-        empty, left = self.nodes.empty, self.settings.max_nodes - self.nodes.emptied_before
+        empty = self.nodes.empty
+        left = self.settings.max_nodes - self.nodes.emptied_before
         return min(left, int((~empty).sum()) - self.settings.keep.of(len(empty)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
@@ -131,12 +133,14 @@ class Consolidation(Strategy):
         node = self.prepared.node_of(pod)
         if node < 0 or not self.nodes.saves(node):
             return ""
-        name, count = self.prepared.nodes.names[node], int(self.nodes.leaving[node])
+        name = self.prepared.nodes.names[node]
+        count = int(self.nodes.leaving[node])
         return f"{name} is to be emptied: {counted(count, 'pod')} must leave it"
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """Its node is still being emptied, unless its owner or ``keep`` wants it, or pods that stay come."""
-        node, used = self.prepared.node_of(pod), ~self.nodes.empty
+        node = self.prepared.node_of(pod)
+        used = ~self.nodes.empty
         staying = int(used.sum()) - sum(bool(used[row]) for row in self.emptying)
         goes_on = (
             node in self.emptying
@@ -161,7 +165,9 @@ class Consolidation(Strategy):
 
         if plan.used.spent or self._most < 1:
             return
-        used, emptied, failed = self.nodes.in_use(plan), list[int](), 0
+        used = self.nodes.in_use(plan)
+        emptied = list[int]()
+        failed = 0
         self.order = self.order or tuple(self.nodes.candidates)
         yield from (iter([pod]) for pod in self.nodes.held)
         for node in self.order:
@@ -172,7 +178,8 @@ class Consolidation(Strategy):
             self.emptying = frozenset((*emptied, node))
             if self.closing or (self.may_close and self.prepared.inputs.closed is None):
                 plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
-            made, asked = len(plan.moves), plan.evaluator.placements.asked
+            made = len(plan.moves)
+            asked = plan.evaluator.placements.asked
             yield self._until_one_stays(node, plan)
             failed += len(plan.moves) == made and plan.evaluator.placements.asked > asked
             if len(plan.moves) > made:
@@ -192,13 +199,16 @@ class Consolidation(Strategy):
 
         def tried(order: tuple[int, ...]) -> tuple[tuple[float, float], PartialPlan, frozenset[int]]:
             self.order = order
-            plan, emptied = attempt(), self.emptying
+            plan = attempt()
+            emptied = self.emptying
             cost = sum(nodes.candidates[node][0] for node in emptied)
             saved = sum(nodes.saves(node) for node in emptied)
             return (round(saved, _DIGITS), -round(cost, _DIGITS)), plan, emptied
 
-        best, order = tried(()), self.order
-        placements, known = best[1].builder.evaluator.placements, {order}
+        best = tried(())
+        order = self.order
+        placements = best[1].builder.evaluator.placements
+        known = {order}
         cells = placements.asked + _CELLS // max(len(nodes.leaving), 1)
         last = min(cells, self.prepared.policy.planning.max_placements // 2)
         # Where none is emptied, each was tried by itself, and another order finds no more.
@@ -209,7 +219,8 @@ class Consolidation(Strategy):
             known.add(other)
             found = tried(other)
             if found[0] > best[0]:
-                best, order = found, other
+                best = found
+                order = other
         plan = best[1]
         tried_nodes = {*order, *map(self.prepared.node_of, nodes.held)}
         self.refused = {
@@ -244,7 +255,8 @@ class Consolidation(Strategy):
 
     def _requested(self, landings: Landings) -> FloatArray:
         """(nodes,) percent of each that is requested with the replacement."""
-        state, rows = landings.state or self.prepared.state, landings.rows
+        state = landings.state or self.prepared.state
+        rows = landings.rows
         wanted = state.classes.requests[self.prepared.eviction.replacement(landings.pod).pod_class].incoming
         after = state.requested[rows, :2] + [wanted.get("cpu", 0), wanted.get("memory", 0)]
         percent: FloatArray = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1)
@@ -257,7 +269,8 @@ class Consolidation(Strategy):
         """That a node is empty or to be emptied, or that too much of it would be requested."""
         if self._taken(landings)[at]:
             return _TAKEN
-        requested, most = self._requested(landings)[at], self.settings.max_requested
+        requested = self._requested(landings)[at]
+        most = self.settings.max_requested
         return "" if requested <= most else f"would be requested to {requested:.1f} %, maxRequested {most:g}"
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:

@@ -61,19 +61,22 @@ class Duplicates(Strategy):
         """
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
 
-        pods, node = self.prepared.pods, self.prepared.pods.node
+        pods = self.prepared.pods
+        node = self.prepared.pods.node
         found: list[tuple[int, str, int, bool, float, PodRow]] = []
         for alike in () if plan.used.spent else self._shares.crowded():
             counts = Counter(node[alike.rows].tolist())
             rows = [PodRow(row) for row in alike.rows.tolist() if counts[int(node[row])] > alike.share]
             for row, cost in zip(rows, self.prepared.disruption.costs(rows), strict=True):
-                here, ready = int(node[row]), bool(pods.ready[row])
+                here = int(node[row])
+                ready = bool(pods.ready[row])
                 found.append((alike.share - counts[here], alike.workload, here, ready, cost, row))
         return takewhile(lambda _: not plan.used.spent, (item[-1] for item in sorted(found)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How many of them its node runs, and how many are even."""
-        alike, node = self._shares.of(pod), self.prepared.node_of(pod)
+        alike = self._shares.of(pod)
+        node = self.prepared.node_of(pod)
         if alike is None or alike.nodes < 2 or node < 0:
             return ""
         here = int(self._shares.on_nodes(alike, plan.scenarios.all[0].after_termination)[node])

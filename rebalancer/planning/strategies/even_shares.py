@@ -37,7 +37,8 @@ class EvenShares:
     """Looks pods up, those that are chosen."""
 
     def __init__(self, prepared: PreparedInputs, chosen: ChosenPods) -> None:
-        pods, workloads = prepared.pods, prepared.eviction.workloads
+        pods = prepared.pods
+        workloads = prepared.eviction.workloads
         self._prepared = prepared
         self._node = prepared.state.node.values()[: len(pods)]
         self._bound = np.flatnonzero((self._node >= 0) & ~pods.terminating)
@@ -50,7 +51,8 @@ class EvenShares:
                 self._number[pod_class] = numbers.setdefault(key, len(numbers))
         self._of_pod = self._number[pods.pod_class[self._bound]]
         order = np.argsort(self._of_pod, kind="stable")
-        self._rows, self._numbers = self._bound[order], self._of_pod[order]  # (pods,) by their number
+        self._rows = self._bound[order]  # (pods,) by their number
+        self._numbers = self._of_pod[order]
         self._found: dict[int, Alike] = {}
         self._counts: dict[Hashable, IntArray] = {}  # by what a state is like, the latest
 
@@ -89,7 +91,8 @@ class EvenShares:
     def _numbered(self, number: int) -> Alike:
         if number not in self._found:
             begin, end = np.searchsorted(self._numbers, [number, number + 1]).tolist()
-            pods, rows = self._prepared.pods, self._rows[begin:end]
+            pods = self._prepared.pods
+            rows = self._rows[begin:end]
             classes = set(pods.pod_class[rows].tolist())
             suited = self._suited(classes)
             self._found[number] = Alike(

@@ -50,10 +50,14 @@ class Failed(Strategy):
         return self.prepared.finished_pods("Failed")
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
-        table, wanted = self.prepared.table_of(pod), self.settings
-        fields, kind = table.fields(pod), table.class_of(pod).owner.kind
-        init, age = wanted.including_init_containers, self.prepared.inputs.now - fields.created
-        reasons, codes = fields.reasons(init=init), {item.exit_code for item in fields.reports(init=init)}
+        table = self.prepared.table_of(pod)
+        wanted = self.settings
+        fields = table.fields(pod)
+        kind = table.class_of(pod).owner.kind
+        init = wanted.including_init_containers
+        age = self.prepared.inputs.now - fields.created
+        reasons = fields.reasons(init=init)
+        codes = {item.exit_code for item in fields.reports(init=init)}
         meets = not wanted.reasons or not reasons.isdisjoint(wanted.reasons)
         meets &= not wanted.exit_codes or not codes.isdisjoint(wanted.exit_codes)
         if not meets or kind in wanted.exclude_owner_kinds or not age >= wanted.min_age:

@@ -120,7 +120,8 @@ class Fragmentation(Strategy):
         """The plan with the pods moved that make room, all of a node or none."""
         if not self._room.wanted:
             return so_far
-        notes, kept = list[str](), dict(so_far.kept)
+        notes = list[str]()
+        kept = dict(so_far.kept)
         builder = so_far.builder.copy()
         for wanted in self._room.wanted:
             if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
@@ -166,7 +167,8 @@ class Fragmentation(Strategy):
         self, wanted: Wanted, builder: PlanBuilder, refused: Mapping[PodRow, NotMoved], words: str
     ) -> str:
         """Why there is none, what would make some, and on which nodes there may be some later."""
-        names, excluded = self.prepared.nodes.names, self.prepared.landing_check.excluded
+        names = self.prepared.nodes.names
+        excluded = self.prepared.landing_check.excluded
         returns = (
             (pod, node) for pod, why in refused.items() if (node := self.prepared.node_of(pod)) == why.node
         )
@@ -181,8 +183,12 @@ class Fragmentation(Strategy):
             elif words.startswith(f"{self.prepared.pods.full_name(pod)} stays: "):
                 words = f"{would}, with planning.terminationRace: likely as well"
         doubtful = [f"{names[row]} {why}" for row, why in sorted(excluded.items())]
-        also = f" and {len(doubtful) - 1} more" * (len(doubtful) > 1)
-        return f"{words}, and some are not counted on: {doubtful[0]}{also}" if doubtful else words
+        if not doubtful:
+            return words
+        words += f", and some are not counted on: {doubtful[0]}"
+        if len(doubtful) > 1:
+            words += f" and {len(doubtful) - 1} more"
+        return words
 
     def _wish(self, pod: PodRow, wanted: Wanted) -> str:
         return f"it makes room on {self.prepared.nodes.names[self.prepared.node_of(pod)]} for {wanted.name}"

@@ -90,7 +90,8 @@ class Lifetime(Strategy):
     def _due(self) -> list[PodRow]:
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
 
-        running, finished = self.prepared.pods, self.prepared.pods.finished
+        running = self.prepared.pods
+        finished = self.prepared.pods.finished
         found = self._of_table(running)
         if finished is not None:
             found += [(created, len(running) + row) for created, row in self._of_table(finished)]
@@ -111,9 +112,12 @@ class Lifetime(Strategy):
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How old it is and might have become, and which of the states asked for it is in."""
-        table, wanted, now = self.prepared.table_of(pod), self.settings, self.prepared.inputs.now
+        table = self.prepared.table_of(pod)
+        wanted = self.settings
+        now = self.prepared.inputs.now
         fields = table.fields(pod)
-        own, states = fields.annotations.get(MAX_LIFETIME), wanted.words(fields, now)
+        own = fields.annotations.get(MAX_LIFETIME)
+        states = wanted.words(fields, now)
         meets = own is not None or (wanted.is_for_all and states is not None)
         meets &= table.class_of(pod).owner.kind not in _OF_THEIR_NODE
         most = (wanted.max_age or 0.0) if own is None else _own_lifetime(own)

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_TAINTS, _SOFT_RULES = "TaintToleration", ("NodeAffinity", "InterPodAffinity", "TaintToleration")
-_HARD, _SOFT = ("NoSchedule", "NoExecute"), ("PreferNoSchedule",)  # effects of taints
+_TAINTS = "TaintToleration"
+_SOFT_RULES = ("NodeAffinity", "InterPodAffinity", "TaintToleration")
+_HARD = ("NoSchedule", "NoExecute")  # effects of taints
+_SOFT = ("PreferNoSchedule",)
 _PREFERS = "the scheduler prefers another node"
 _AS_SCHEDULER = "by the scheduler's own filter, and only where the replacement lands well"
 _TAINTS_DIFFER = (
@@ -150,12 +152,15 @@ class Misplaced(Strategy):
         """Those that a filter might reject on their node, or that might score higher on another one."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-        pods, state, asked = self.prepared.pods, plan.scenarios.all[0].after_termination, self._on_taints()
+        pods = self.prepared.pods
+        state = plan.scenarios.all[0].after_termination
+        asked = self._on_taints()
         for name, (filters, scores) in self._plugins.items():
             may = [(item.may_reject, item.asking(state)) for item in filters if item.name != _TAINTS]
             may += [(item.may_score_higher, item.preferring(state)) for item in scores]
             for kind, holds in ((kind, holds) for holds, classes in may for kind in classes):
-                own, rows = state.classes[kind], state.first_of(kind)
+                own = state.classes[kind]
+                rows = state.first_of(kind)
                 if len(rows) and own.scheduler_name == name and self.settings.chooses(own):
                     asked[rows] |= holds(state, kind, pods.node[rows])
         rows = np.flatnonzero(asked & (pods.node >= 0))
@@ -165,8 +170,10 @@ class Misplaced(Strategy):
         """(pods,) which do not tolerate a taint of their node that counts for their scheduler."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-        pods, count = self.prepared.pods, len(self.prepared.nodes)
-        alike, like = dict[Hashable, int](), np.full(count + 1, -1)  # a node with the same taints
+        pods = self.prepared.pods
+        count = len(self.prepared.nodes)
+        alike = dict[Hashable, int]()  # a node with the same taints
+        like = np.full(count + 1, -1)
         for node, taints in self._taints.items():
             like[node] = alike.setdefault(taints, node)
         found = like[pods.node] >= 0
@@ -207,8 +214,10 @@ class Misplaced(Strategy):
             with_predecessor,
         )
 
-        prepared, filters = self.prepared, self.settings.filters
-        node, own = prepared.node_of(pod), prepared.pods.class_of(pod)
+        prepared = self.prepared
+        filters = self.settings.filters
+        node = prepared.node_of(pod)
+        own = prepared.pods.class_of(pod)
         scheduler = prepared.schedulers.by_name.get(own.scheduler_name)
         if node < 0 or scheduler is None or not self.settings.chooses(own):
             return ""
@@ -218,7 +227,8 @@ class Misplaced(Strategy):
         if self._looked_at >= prepared.policy.planning.max_placements:
             return ""
         self._looked_at += 1
-        state, kind = plan.scenarios.all[0].after_termination, int(prepared.pods.pod_class[pod])
+        state = plan.scenarios.all[0].after_termination
+        kind = int(prepared.pods.pod_class[pod])
         with with_predecessor(state, pod, node, Predecessor.GONE):
             rejection = scheduler.rejection_at(state, kind, node, {*filters} - {_TAINTS})
         return rejection or self._preferred_elsewhere(pod, plan)
@@ -289,7 +299,8 @@ class Misplaced(Strategy):
         return cooler or ("" if self.serves(landings)[at] else "is no better by what the pod prefers")
 
     def serves(self, landings: Landings) -> BoolArray:
-        good, own = self.prepared.cooler_node.serves(landings), self.prepared.pods.node[[landings.pod]]
+        good = self.prepared.cooler_node.serves(landings)
+        own = self.prepared.pods.node[[landings.pod]]
         if landings.once_gone is None or not self._may_prefer(landings.pod, own).all():
             return good
         placement = landings.once_gone()

@@ -65,7 +65,8 @@ class Restarts(Strategy):
         """Those with so many restarts, the most first."""
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
 
-        table, wanted = self.prepared.pods, self.settings
+        table = self.prepared.pods
+        wanted = self.settings
         found = [
             (-self._restarts(PodRow(row)), row)
             for row in table.columns.few("containers")
@@ -80,7 +81,8 @@ class Restarts(Strategy):
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How often it was restarted, and which of the states asked for it is in."""
-        table, wanted = self.prepared.pods, self.settings
+        table = self.prepared.pods
+        wanted = self.settings
         restarts = self._restarts(pod)
         if restarts < wanted.threshold or not wanted.chooses(table.class_of(pod)):
             return ""

@@ -53,9 +53,12 @@ def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wa
 
     Then deferred resizes, and one more pod as large as the largest of each workload.
     """
-    state, pods, preemptions = prepared.state, prepared.pods, Preemptions(prepared.state)
+    state = prepared.state
+    pods = prepared.pods
+    preemptions = Preemptions(prepared.state)
     for row in map(PodRow, waiting_pods(state, pods)):
-        fields, kind = pods.fields(row), state.pod_class[row]
+        fields = pods.fields(row)
+        kind = state.pod_class[row]
         since = [item.since for item in fields.conditions if item.type == "PodScheduled"]
         waited = prepared.inputs.now - (since or [fields.created])[0]
         if not waited >= settings.pending_for or prepared.schedulers.is_foreign(kind):
@@ -67,7 +70,8 @@ def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wa
     for row in map(PodRow, sorted(row for row in unusual if pods.node[row] >= 0)):
         for item in pods.fields(row).conditions:
             if (item.type, item.status, item.reason) == ("PodResizePending", "True", "Deferred"):
-                name, kind = f"the resize of {pods.full_name(row)}", int(pods.pod_class[row])
+                name = f"the resize of {pods.full_name(row)}"
+                kind = int(pods.pod_class[row])
                 yield Wanted(row, kind, name, pods.uids[row], prepared.node_of(row))
     requests = state.classes.requests
     for key in settings.workloads:
@@ -114,7 +118,8 @@ class Room:
 
     def choices(self, wanted: Wanted, plan: PlanBuilder) -> list[tuple[str, list[PodRow]]]:
         """The nodes that would have room without some of their pods, those first that lose the fewest."""
-        state, found = plan.scenarios.all[0].after_termination, []
+        state = plan.scenarios.all[0].after_termination
+        found = []
         moved = plan.moved
         nodes = [wanted.node] if wanted.node is not None else self._short_of_room(wanted, state)
         for node in nodes:
@@ -150,7 +155,8 @@ class Room:
         self, wanted: Wanted, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]
     ) -> list[PodRow]:
         """The pods without which the node has room, as few and as cheap as a greedy choice finds."""
-        classes, pods = state.classes, BASE_RESOURCES.index("pods")
+        classes = state.classes
+        pods = BASE_RESOURCES.index("pods")
         needed = -self._free(state, node)
         if wanted.node is None:
             incoming = classes.vector(classes.requests[wanted.pod_class].incoming).copy()
@@ -186,9 +192,11 @@ class Room:
         node = NodeRow(self._prepared.nodes.row[name])
         requests = plan.scenarios.all[0].after_termination.classes.requests[wanted.pod_class].incoming
         amounts = np.array(requested_amounts(requests, self._prepared.inputs.load.resources), np.float64)
-        hotness, check = self._prepared.hotness, self._prepared.landing_check
+        hotness = self._prepared.hotness
+        check = self._prepared.landing_check
         for scenario in plan.scenarios.all:
-            state, rows = scenario.after_termination, np.array([node])
+            state = scenario.after_termination
+            rows = np.array([node])
             if not self.fits(wanted, state, node):
                 return "would not have room for it in every scenario"
             if wanted.is_pending:

@@ -88,7 +88,8 @@ class TopologySpread(Strategy):
         """Those of constraints that do not hold, of the fullest domains first, while any may move."""
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
 
-        prepared, state = self.prepared, plan.scenarios.all[0].after_termination
+        prepared = self.prepared
+        state = plan.scenarios.all[0].after_termination
         order = dict[PodRow, tuple[int, float, str]]()
         for item in () if plan.used.spent else self._constraints.all():
             if not item.may_be_skewed(state):

@@ -22,10 +22,12 @@ from rebalancer.planning.steering import closed_until, is_karpenters
 from rebalancer.policy.model import Selector
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
-_PRICE, _INSTANCE_TYPE = "rebalancer/price", "node.kubernetes.io/instance-type"
+_PRICE = "rebalancer/price"
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 _CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
-_MAX_NODES, _MAX_TRIED = 2000, 300_000  # that are looked at; and that may be emptied, times all nodes
+_MAX_NODES = 2000  # that are looked at; and that may be emptied, times all nodes
+_MAX_TRIED = 300_000
 _UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes in a GiB
 
 
@@ -42,7 +44,8 @@ def pods_to_leave(pods: PodTable, nodes: int) -> IntArray:
 
 def most_emptied(state: ClusterState, used: BoolArray) -> int:
     """Nodes in use, less the fewest that hold all requests, the largest first: no plan empties more."""
-    room, requested = state.classes.allocatable[used, :2], state.requested[:, :2].sum(axis=0)
+    room = state.classes.allocatable[used, :2]
+    requested = state.requested[:, :2].sum(axis=0)
     largest = np.cumsum(-np.sort(-room, axis=0), axis=0)
     needed = [int(np.searchsorted(largest[:, at], requested[at])) + (requested[at] > 0) for at in (0, 1)]
     return max(len(room) - int(max(needed)), 0)
@@ -66,7 +69,8 @@ class WholeNodes:
     """Those of a cluster, by what the settings of ``consolidation`` say of them."""
 
     def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings, strategy: str) -> None:
-        self._prepared, self._settings = prepared, settings
+        self._prepared = prepared
+        self._settings = settings
         # The nodes that earlier plans of this run have begun to empty.
         self._begun = {move.from_node for move in prepared.inputs.made if move.strategy == strategy}
         self._must_leave = must_leave(prepared.pods)  # (pods,)
@@ -99,7 +103,8 @@ class WholeNodes:
     @cached_property
     def _above(self) -> BoolArray:
         """(nodes,) of which more is requested than the thresholds allow."""
-        state, found = self._prepared.state, np.zeros(len(self.leaving), np.bool_)
+        state = self._prepared.state
+        found = np.zeros(len(self.leaving), np.bool_)
         for name, most in self._settings.thresholds.items():
             column = BASE_RESOURCES.index(name)
             used = state.pod_count if name == "pods" else state.requested[:, column]
@@ -109,7 +114,8 @@ class WholeNodes:
     @cached_property
     def _asks_for_none(self) -> BoolArray:
         """(nodes,) with a pod that must leave, and may not as it requests nothing that thresholds name."""
-        pods, found = self._prepared.pods, np.zeros(len(self.leaving), np.bool_)
+        pods = self._prepared.pods
+        found = np.zeros(len(self.leaving), np.bool_)
         if self._settings.eviction_modes:
             names = self._settings.thresholds.keys()
             asks = [
@@ -150,8 +156,10 @@ class WholeNodes:
 
     def is_given(self, node: int) -> bool:
         """Whether its owner and the policy let it be emptied, as its labels and annotations say."""
-        settings, record = self._settings, self._prepared.nodes.records[node]
-        labels, annotations = record.metadata.labels or {}, record.metadata.annotations or {}
+        settings = self._settings
+        record = self._prepared.nodes.records[node]
+        labels = record.metadata.labels or {}
+        annotations = record.metadata.annotations or {}
         return (
             (settings.allow_karpenter or not is_karpenters(labels))
             and not _CONTROL_PLANE & labels.keys()
@@ -161,8 +169,11 @@ class WholeNodes:
 
     def _may_be_emptied(self, node: int) -> bool:
         """Whether it may be chosen, whatever runs on it."""
-        prepared, settings, record = self._prepared, self._settings, self._prepared.nodes.records[node]
-        closed, age = prepared.inputs.closed, settings.min_node_age
+        prepared = self._prepared
+        settings = self._settings
+        record = self._prepared.nodes.records[node]
+        closed = prepared.inputs.closed
+        age = settings.min_node_age
         return bool(
             prepared.nodes.staying[node]
             and self.is_given(node)
@@ -189,8 +200,12 @@ class WholeNodes:
 
         A protected pod of each node that would be one of them without it is ``held`` from then on.
         """
-        prepared, pods, limits = self._prepared, self._prepared.pods, self._prepared.policy.limits
-        worth, count, leave = np.array(self._worth), self.leaving, self._must_leave
+        prepared = self._prepared
+        pods = self._prepared.pods
+        limits = self._prepared.policy.limits
+        worth = np.array(self._worth)
+        count = self.leaving
+        leave = self._must_leave
         fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (worth > 0)
         order = np.argsort(-worth / np.maximum(count, 1), kind="stable")
         found: dict[int, tuple[float, list[PodRow]]] = {}
@@ -229,8 +244,10 @@ class WholeNodes:
         self, emptied: Collection[int], moves: int, plan: PartialPlan
     ) -> tuple[str, Mapping[str, float]]:
         """What it comes to that these are, in words and figures."""
-        used, each = ~self.empty, moves / max(len(emptied), 1)
-        count, most = int(used.sum()), most_emptied(self._prepared.state, used)
+        used = ~self.empty
+        each = moves / max(len(emptied), 1)
+        count = int(used.sum())
+        most = most_emptied(self._prepared.state, used)
         before = self._filled(self._prepared.state, used)
         used[list(emptied)] = False
         after = self._filled(plan.scenarios.likeliest.after_termination, used)
@@ -265,7 +282,8 @@ class WholeNodes:
 
         The largest is as large in both as the nodes allow.
         """
-        room, requested = np.maximum(state.classes.allocatable[:, :2], 1), state.requested[:, :2]
+        room = np.maximum(state.classes.allocatable[:, :2], 1)
+        requested = state.requested[:, :2]
         share = 100.0 * requested[used].sum(axis=0) / np.maximum(room[used].sum(axis=0), 1.0)
         free = np.maximum(room - requested, 0.0)
         best = int(np.argmax((free / room.max(axis=0)).min(axis=1)))
@@ -274,7 +292,8 @@ class WholeNodes:
 
     def left_alone(self, plan: PartialPlan) -> Iterator[str]:
         """Why there are not more: a limit, nodes of Karpenter, an annotation that cannot be read."""
-        limits, nodes = plan.builder.used.limits, self._prepared.nodes
+        limits = plan.builder.used.limits
+        nodes = self._prepared.nodes
         name, most = min(("perNode", limits.per_node), ("perRun", limits.per_run), key=lambda item: item[1])
         large = np.count_nonzero(self.leaving > most)
         karpenters = sum(is_karpenters(node.metadata.labels or {}) for node in nodes.records)
@@ -292,5 +311,7 @@ class WholeNodes:
         if karpenters and not self._settings.allow_karpenter:
             yield f"{karpenters} left to Karpenter (allowKarpenter)"
         if wrong:
-            also = f" and {len(wrong) - 1} more" * (len(wrong) > 1)
-            yield f"the annotation {_PRICE} of {wrong[0]}{also} is no price"
+            named = wrong[0]
+            if len(wrong) > 1:
+                named += f" and {len(wrong) - 1} more"
+            yield f"the annotation {_PRICE} of {named} is no price"

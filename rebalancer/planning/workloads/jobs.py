@@ -31,7 +31,8 @@ from rebalancer.counting import counted
 
 _DISRUPTION = "DisruptionTarget"  # the condition that the API sets on a pod it evicts
 _OF_THE_KUBELET = USUAL_CONDITIONS | {"PodResizePending", "PodResizeInProgress", "AllContainersRestarting"}
-_IGNORE, _COUNT = "Ignore", "Count"
+_IGNORE = "Ignore"
+_COUNT = "Count"
 _FAILS = {"FailJob": "fails the Job", "FailIndex": "fails the pod's index, and the Job with it"}
 _ENDED = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
 _CONTROLLER = "kubernetes.io/job-controller"
@@ -60,7 +61,8 @@ def why_not_replaced(job: Workload, active: int, elapsed: float) -> str:
 
     ``active`` pods of it are not being deleted, that one included; it started ``elapsed`` seconds ago.
     """
-    spec, status = job.spec, job.status
+    spec = job.spec
+    status = job.status
     if spec.suspend:
         return "is suspended and makes no pods"
     ended = next(
@@ -112,9 +114,11 @@ def why_it_would_fail(
         limit = _DEFAULT_BACKOFF_LIMIT if spec.backoff_limit_per_index is None else None
     failed = _failed(job, uncounted)
     if limit is not None and failed + 1 > limit:
-        more = counted(failed - job.status.failed, "more is", "more are")
-        beside = f", {more} not counted yet" * (failed > job.status.failed)
-        return f"it has failed {counted(job.status.failed, 'time')}{beside}, backoffLimit {limit}"
+        words = f"it has failed {counted(job.status.failed, 'time')}"
+        if failed > job.status.failed:
+            more = counted(failed - job.status.failed, "more is", "more are")
+            words += f", {more} not counted yet"
+        return f"{words}, backoffLimit {limit}"
     return ""
 
 

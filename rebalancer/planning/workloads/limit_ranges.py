@@ -28,7 +28,9 @@ from rebalancer.cluster.kinds import LIMIT_RANGES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.resources import Amounts, exact_amounts, pod_amounts
 
-_CONTAINER, _POD, _CLAIM = "Container", "Pod", "PersistentVolumeClaim"
+_CONTAINER = "Container"
+_POD = "Pod"
+_CLAIM = "PersistentVolumeClaim"
 _ANNOTATION = "kubernetes.io/limit-ranger"  # what admission added, in words
 _PREFIX = "LimitRanger plugin set: "
 
@@ -183,7 +185,8 @@ def _objections(limits: list[records.LimitRangeItem] | tuple[()], spec: records.
         if limit.type == _CONTAINER:
             for item in spec.every_container:
                 resources = item.resources or records.ResourceRequirements()
-                asked, limited = exact_amounts(resources.requests), exact_amounts(resources.limits)
+                asked = exact_amounts(resources.requests)
+                limited = exact_amounts(resources.limits)
                 yield from (f"container {item.name}: {why}" for why in _outside(limit, asked, limited))
         elif limit.type == _POD:
             asked = pod_amounts(spec, limits=False, overhead=False)
@@ -199,7 +202,8 @@ def _outside(limit: records.LimitRangeItem, requests: Amounts, limits: Amounts) 
         if name not in limits or limits[name] > most or requests.get(name, most) > most:
             yield f"it allows a limit of at most {(limit.max or {})[name]} of {name}"
     for name, ratio in exact_amounts(limit.max_limit_request_ratio).items():
-        asked, limited = requests.get(name, Fraction(0)), limits.get(name, Fraction(0))
+        asked = requests.get(name, Fraction(0))
+        limited = limits.get(name, Fraction(0))
         if not asked or not limited or limited > ratio * asked:
             times = (limit.max_limit_request_ratio or {})[name]
             yield f"it allows a limit of at most {times} times the request of {name}"

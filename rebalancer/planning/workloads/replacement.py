@@ -91,7 +91,8 @@ class Replacements:
 
     def _comparable(self, row: PodRow, labelled: bool) -> _Comparable:
         """A pod as it was created; ``labelled`` if its template has labels that binding sets."""
-        index, name = PodClassIndex(int(self._pods.pod_class[row])), self._pods.names[row]
+        index = PodClassIndex(int(self._pods.pod_class[row]))
+        name = self._pods.names[row]
         if not labelled:
             index = self._pods.class_before_binding.get(index, index)
         pod = self._pods.classes[index]
@@ -136,7 +137,8 @@ class Replacements:
 
     def _with_class_name(self, pod: _Comparable, template: PodTemplate) -> _Comparable:
         """A pod that was recorded with its priority only, with the class of its template if that gives it."""
-        spec, name = pod.pod.spec, template.spec.priority_class_name
+        spec = pod.pod.spec
+        name = template.spec.priority_class_name
         if spec.priority_class_name or not name or self._priorities.get(name) != spec.priority:
             return pod
         return replace(pod, pod=replace(pod.pod, spec=replace(spec, priority_class_name=name)))

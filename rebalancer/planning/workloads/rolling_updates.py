@@ -46,7 +46,8 @@ def min_ready_seconds(deployment: Workload) -> float:
 
 def _why_not_settled(deployment: Workload) -> str:
     """Why a restart would meet a Deployment that is busy, stopped, or not one of a single replica."""
-    spec, status = deployment.spec, deployment.status
+    spec = deployment.spec
+    status = deployment.status
     replicas = 1 if spec.replicas is None else spec.replicas
     if deployment.metadata.deletion_timestamp is not None:
         return "it is being deleted"

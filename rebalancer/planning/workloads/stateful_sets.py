@@ -44,20 +44,23 @@ def _position(record: Workload, pod_name: str) -> int | None:
 
 def is_superfluous(record: Workload, pod_name: str) -> bool:
     """Whether a pod is not among the replicas that its StatefulSet wants."""
-    position, wanted = _position(record, pod_name), record.spec.replicas
+    position = _position(record, pod_name)
+    wanted = record.spec.replicas
     return position is not None and not 0 <= position < (1 if wanted is None else wanted)
 
 
 def next_revision(record: Workload, pod_name: str) -> str:
     """The revision as which a pod would be recreated; empty when its StatefulSet does not say."""
-    status, position = record.status, _position(record, pod_name)
+    status = record.status
+    position = _position(record, pod_name)
     below = position is not None and position < _partition(record)
     return (status.current_revision or status.update_revision) if below else status.update_revision
 
 
 def is_rolling_out(record: Workload) -> bool:
     """Whether a StatefulSet has pods left to replace by itself; one held at its partition has none."""
-    status, wanted = record.status, record.spec.replicas
+    status = record.status
+    wanted = record.spec.replicas
     if not status.update_revision or not status.current_revision:
         return False
     if status.update_revision == status.current_revision or _strategy(record) == _ON_DELETE:

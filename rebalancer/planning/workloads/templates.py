@@ -80,7 +80,8 @@ def _adding(shows: Callable[[Any], Any], contains: Callable[[Any, Any], bool]) -
     """Compare what ``shows`` leaves of both sides; admission adds to it and takes nothing away."""
 
     def compare(wanted: Any, actual: Any) -> Verdict:
-        left, right = shows(wanted), shows(actual)
+        left = shows(wanted)
+        right = shows(actual)
         if left == right:
             return Verdict.ALIKE
         return Verdict.ADDED if contains(left, right) else Verdict.EDITED
@@ -216,7 +217,8 @@ def _written(
 
 def _affinity_within(wanted: records.Affinity, actual: records.Affinity) -> bool:
     """Whether admission can have added the rest, which narrows the nodes, or prefers some."""
-    left, right = wanted.node_affinity, actual.node_affinity
+    left = wanted.node_affinity
+    right = actual.node_affinity
     if left is not None:
         if right is None or not _list_within(left.preferred or (), right.preferred or ()):
             return False
@@ -330,7 +332,8 @@ def admitted(
         return f"RuntimeClass {spec.runtime_class_name} does not exist any more"
     overhead = (found.overhead.pod_fixed if found.overhead else None) or {}
     scheduling = found.scheduling or records.RuntimeScheduling()
-    selector, more = spec.node_selector or {}, scheduling.node_selector or {}
+    selector = spec.node_selector or {}
+    more = scheduling.node_selector or {}
     if spec.overhead and spec.overhead != overhead:
         return f"RuntimeClass {spec.runtime_class_name} has another overhead than its template"
     if any(selector.get(key, value) != value for key, value in more.items()):

@@ -24,7 +24,8 @@ from rebalancer.counting import counted
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import Level, NodeReport
 
-WIDTH, HEIGHT = 720, 150
+WIDTH = 720
+HEIGHT = 150
 _MAX_COLUMNS = 240
 _MAX_NAMED = 12  # columns that are wide enough for a name below them
 _MAX_LEVELS = 3  # different ones that the legend lists
@@ -137,7 +138,8 @@ def _level_lines(levels: Sequence[Level | None], width: float) -> list[LevelLine
         for height, run in itertools.groupby(range(len(heights)), key=heights.__getitem__):
             columns = list(run)
             if height is not None and height < HEIGHT:
-                x, end = columns[0] * width, (columns[-1] + 1) * width
+                x = columns[0] * width
+                end = (columns[-1] + 1) * width
                 lines.append(LevelLine(kind, round(x, 2), round(end, 2), height))
     return lines
 

@@ -28,7 +28,9 @@ from rebalancer.reporting.words import amounts, figure, minutes, plain, words
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
 _PACKAGE = "rebalancer.reporting.html"
-_MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
+_MAX_NODES = 200
+_MAX_KEPT_OF_A_REASON = 50
+_MAX_SCORED = 8
 
 
 def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:

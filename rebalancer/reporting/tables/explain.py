@@ -28,7 +28,9 @@ from rebalancer.reporting.tables.plan import landing_words, write_node, write_ob
 from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
 from rebalancer.reporting.words import amounts, plain, sample, words
 
-_MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
+_MAX_NODES = 8
+_MAX_REASONS = 5
+_MAX_PODS = 12
 _NEVER = frozenset({"DaemonSet", "StaticPod"})
 _SHARES = (
     Column("CPU", figure_of("share", "cpu", "{:.1f}"), right=True),
@@ -126,7 +128,8 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
 
 def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
     """One row per node: total, chance, the plugins whose scores differ, and why a landing is unacceptable."""
-    nodes, differing = table.nodes, table.differing
+    nodes = table.nodes
+    differing = table.differing
     alike = [name for name in nodes[0].scores if name not in differing]
     short = initials(differing)
 

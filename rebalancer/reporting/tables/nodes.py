@@ -17,7 +17,8 @@ from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, w
 from rebalancer.reporting.tables.text import Column, Glyphs, Lines, Style, write_table
 from rebalancer.reporting.words import plain
 
-_MAX_NODES, _MAX_LEVELS = 20, 3
+_MAX_NODES = 20
+_MAX_LEVELS = 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
 _BOTH = 54  # columns of the figures of a resource and, beside them, its histogram
 _NOT_MEASURED = {"requests": "not measured"}  # what figures of a source are, instead of their age

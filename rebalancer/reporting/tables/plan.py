@@ -32,7 +32,8 @@ _FEW_LANDINGS = 3
 _REMOVED = "(removed)"  # a pod that has finished: nothing is placed in its stead
 _MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
-_BAR, _SHORT_BAR = 10, 8
+_BAR = 10
+_SHORT_BAR = 8
 _MAX_HOT = 7
 ALWAYS_SHOWN = ("cpu", "memory")
 _NEARLY_FULL = 80.0  # percent above which any other resource is shown too
@@ -40,8 +41,11 @@ _MAX_NAME_WIDTH = 22
 _PREFERRED = "cpu"
 _MAX_OBSTACLES = 6
 _FEW = 4  # nodes that are named one by one
-_MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
-_MAX_CHANGED, _MAX_SETTINGS = 10, 8
+_MAX_REASONS = 5
+_MAX_UNSOLVED = 2
+_MAX_WARNINGS = 3
+_MAX_CHANGED = 10
+_MAX_SETTINGS = 8
 
 
 def write_moves(lines: Lines, plan: Plan) -> None:
@@ -109,7 +113,8 @@ def filled_words(move: Move, nodes: Mapping[str, NodeReport]) -> str:
     node = nodes.get(move.likeliest.node)
     if node is None or node.after is None:
         return ""
-    load, most = node.after.load, node.after.at_most
+    load = node.after.load
+    most = node.after.at_most
     parts = [
         f"{name} {load[name]:.0f} % expected, {most[name]:.0f} % at most"
         for name in ALWAYS_SHOWN
@@ -144,7 +149,8 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
 
     def loads(name: str, move: Move) -> Text:
         """``103→35``; a question mark where a load is not known."""
-        node, resource = nodes.get(name), _gained(move)
+        node = nodes.get(name)
+        resource = _gained(move)
         before = node.load.get(resource) if node else None
         after = node.after.load.get(resource) if node and node.after else None
         if before is None and after is None:
@@ -272,7 +278,8 @@ def _worth_showing(node: NodeReport, resource: str, lines: Lines) -> bool:
 
 def _steered(plan: Plan) -> str:
     """``n1, n2 (not cool)``; of many ``12 hot nodes, 9 that are not cool and 1 of unknown load``."""
-    tainted, hot = plan.tainted, plan.hot_names
+    tainted = plan.tainted
+    hot = plan.hot_names
     unknown = {node.name for node in plan.nodes if node.is_unknown} - hot
     if len(tainted) <= _FEW:
         why = {name: " (load unknown)" if name in unknown else " (not cool)" for name in {*tainted} - hot}
@@ -302,14 +309,16 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         lines.labelled("benefit  ", gain_words(benefit, arrow))
         lines.labelled("cost     ", cost_words(benefit))
     elif benefit is not None and plan.moves and benefit.hottest is not None:
-        hottest, load = benefit.hottest, benefit.hottest.load
+        hottest = benefit.hottest
+        load = benefit.hottest.load
         after = f"{load.before:.0f} {arrow} {load.after:.0f} % {hottest.resource}"
         lines.labelled("hottest  ", f"{hottest.name} {after}")
     if plan.tainted:
         lines.labelled("steer    ", f"a soft taint on {_steered(plan)} while the run lasts")
     if plan.closed:
-        more = f", {lines.style.glyphs.more}" * (len(plan.closed) > _FEW)
-        named = ", ".join(map(plain, plan.closed[:_FEW])) + more
+        named = ", ".join(map(plain, plan.closed[:_FEW]))
+        if len(plan.closed) > _FEW:
+            named += f", {lines.style.glyphs.more}"
         meanwhile = "while they are emptied" if len(plan.closed) > 1 else "while it is emptied"
         still = f"until removed, at most {format_duration(plan.closed_seconds)} more"
         lines.labelled("closed   ", f"a NoSchedule taint on {named} {meanwhile}, and {still}")
@@ -465,7 +474,8 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
 
 
 def _kept(lines: Lines, plan: Plan) -> None:
-    kept, by_reason = plan.kept, kept_by_reason(plan)
+    kept = plan.kept
+    by_reason = kept_by_reason(plan)
     if not kept:
         return
     shown = by_reason[: lines.shown(len(by_reason), _MAX_REASONS)]

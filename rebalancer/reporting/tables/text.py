@@ -24,7 +24,8 @@ _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]#|~!])")
 _LINKS = re.compile(
     r"(www|mailto|xmpp)(?=[.:])", re.IGNORECASE
 )  # which GitHub makes a link of what begins so
-_NOT_A_LIST, _ESCAPED = re.compile(r"^(\d*)([-+=.)])"), r"\1\\\2"  # nor a rule, at the beginning of a line
+_NOT_A_LIST = re.compile(r"^(\d*)([-+=.)])")  # nor a rule, at the beginning of a line
+_ESCAPED = r"\1\\\2"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _NAMES = re.compile(r"[\w.-]+")
 MIN_WIDTH = 40  # columns; lines are not made narrower
@@ -223,7 +224,8 @@ class Lines:
             return
         lines = self._wrapped(words(self.without_ending(message)), self.style.columns - indent)
         if most is not None and len(lines) > most and self.style.summarised:
-            more, room = self.style.glyphs.more, self.style.columns - indent
+            more = self.style.glyphs.more
+            room = self.style.columns - indent
             last = shortened(lines[most - 1], room - len(more), "").rsplit(" ", 1)[0]
             lines = [*lines[: most - 1], last + more]
         for line in lines:
@@ -242,7 +244,8 @@ class Lines:
             else:
                 self._item(f"**{escaped(words(label))}** {escaped(words(message))}")
             return
-        text, width = words(self.without_ending(message)), self.style.columns - len(label)
+        text = words(self.without_ending(message))
+        width = self.style.columns - len(label)
         if max(_LEAST_BESIDE, *map(len, text.split())) > width:
             self.add((label, label_style))
             self.message(text, 4, style)
@@ -327,7 +330,8 @@ def figure_of(field: str, key: str, form: str = "{:.0f}", unknown: str = "?") ->
     return cell
 
 
-_INDENT, _LATER_INDENT = 2, 7  # columns before the first line of a row, and before its others
+_INDENT = 2  # columns before the first line of a row, and before its others
+_LATER_INDENT = 7
 _BELOW_INDENT = 6  # of sentences below a row
 _LEAST_SENTENCE = 24  # columns; in less, a sentence is not worth beginning
 

@@ -89,13 +89,15 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         if not (len(self.feasible) and isinstance(self.scores, WeightedScores)):
             return np.zeros((len(rows[0]), len(rows[1])), np.bool_)
         from_, to = (self.feasible.searchsorted(item).clip(max=len(self.feasible) - 1) for item in rows)
-        total, one = self.totals, np.zeros((len(from_), len(to)), np.bool_)
+        total = self.totals
+        one = np.zeros((len(from_), len(to)), np.bool_)
         higher = total[to] > total[from_][:, None]
         higher &= (self.feasible[to] == rows[1]) & (self.feasible[from_] == rows[0])[:, None]
         for plugin in plugins:
             if plugin in self.scores:
                 sign = self.scores.beside(plugin, from_, to)
-                one, higher = one | (sign > 0), higher & (sign >= 0)
+                one = one | (sign > 0)
+                higher = higher & (sign >= 0)
         better: BoolArray = one & higher
         return better
 
@@ -552,7 +554,8 @@ class Preemptions:
         if key not in self._without:
             state = self._state.seen_by(scheduler.view)
             lower = np.array([pod.priority < priority for pod in state.classes], np.bool_)
-            node, pod_class = state.node.values(), state.pod_class.values()
+            node = state.node.values()
+            pod_class = state.pod_class.values()
             leaving = lower[pod_class] & (node >= 0)
             terminating = state.terminating.values().astype(np.bool_)
             emptied = ClusterState(state.classes, np.where(leaving, GONE, node), pod_class, terminating)

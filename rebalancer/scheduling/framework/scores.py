@@ -23,7 +23,8 @@ class RawScores:
     @cached_property
     def extremes(self) -> tuple[int, int]:
         """Smallest and largest raw score of the feasible nodes that take part."""
-        smallest, largest = int(self.raw.min()), int(self.raw.max())
+        smallest = int(self.raw.min())
+        largest = int(self.raw.max())
         if smallest == EXCLUDED and largest != EXCLUDED:
             smallest = int(self.raw[self.raw != EXCLUDED].min())
         return smallest, largest

@@ -11,7 +11,8 @@ _MOST = np.iinfo(np.int32).max
 
 def sliding_maximum(values: IntArray, width: int) -> IntArray:
     """(len(values) − width + 1,) the largest of ``width`` consecutive values from each position on."""
-    largest, reach = values, 1
+    largest = values
+    reach = 1
     while 2 * reach <= width:
         largest = np.maximum(largest[:-reach], largest[reach:])
         reach *= 2
@@ -67,7 +68,8 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     best = sliding_maximum(totals, width)
     places = _winners(totals, best, width)
     # The first window that holds each winner, and the first after those.
-    enters, leaves = np.maximum(places - width + 1, 0), np.minimum(places + 1, windows)
+    enters = np.maximum(places - width + 1, 0)
+    leaves = np.minimum(places + 1, windows)
     begins = np.sort(np.concatenate([enters, leaves]))
     begins = begins[np.concatenate([[True], begins[1:] != begins[:-1]])]
     starts = begins[:-1]

@@ -40,7 +40,9 @@ from rebalancer.scheduling.versions.rules import (
     OLD_NODE_REASONS,
 )
 
-_FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
+_FAR_FROM_WANTED = 1
+_NEAR_UNWANTED = 2
+_UNWANTED_HERE = 3
 
 
 class InterPodAffinityArguments(Arguments):
@@ -139,7 +141,8 @@ class InterPodAffinity(Plugin):
         return state.classes.cached(pod_class, self, key, lambda: self._find_required(state, pod_class))
 
     def _find_required(self, state: ClusterState, pod_class: int) -> _Required:
-        pod, book = state.classes[pod_class], state.classes.counters
+        pod = state.classes[pod_class]
+        book = state.classes.counters
         kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         own = [term for term, _ in terms_of(pod)]
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
@@ -263,7 +266,8 @@ class InterPodAffinity(Plugin):
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""
         required = self._required(state, pod_class)
-        found, labels = np.zeros(len(nodes), np.bool_), state.nodes.labels
+        found = np.zeros(len(nodes), np.bool_)
+        labels = state.nodes.labels
         if required is _NOTHING_REQUIRED:
             return found
         own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
@@ -284,7 +288,9 @@ class InterPodAffinity(Plugin):
         """The pod itself is taken off its own domains; others of them gain what it cost them at most."""
         counts = self._scored(state, pod_class)  # which makes the entries
         own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
-        by_key, gained, lacks = dict[str, IntArray](), 0, np.zeros(len(nodes), np.bool_)
+        by_key = dict[str, IntArray]()
+        gained = 0
+        lacks = np.zeros(len(nodes), np.bool_)
         total = np.zeros(len(nodes), np.int64)  # without itself
         for count in counts:
             part = own.get(count.counter, 0) * count.weight

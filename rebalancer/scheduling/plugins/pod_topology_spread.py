@@ -63,9 +63,11 @@ from rebalancer.scheduling.versions.rules import (
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+HARD = "DoNotSchedule"
+SOFT = "ScheduleAnyway"
 _HONOR = "Honor"
-_TOO_SKEWED, _NO_LABEL = 1, 2
+_TOO_SKEWED = 1
+_NO_LABEL = 2
 
 
 class DefaultConstraint(Arguments):

@@ -37,7 +37,8 @@ UNBOUND = -1
 GONE = -2
 _NOTHING = np.zeros(0, np.int64)
 # What a fingerprint counts of the pods of a class on a node.
-LIVE, TERMINATING = 0, 1
+LIVE = 0
+TERMINATING = 1
 BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
 APART = 3  # counts a pod, not a class
 
@@ -104,7 +105,9 @@ class Column:
     def copy(self) -> Column:
         """An independent column."""
         other = Column.__new__(Column)
-        other._first, other._changed, other._length = self._first, self._changed.copy(), self._length
+        other._first = self._first
+        other._changed = self._changed.copy()
+        other._length = self._length
         return other
 
 
@@ -139,7 +142,8 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
         return counts
 
     def _count(self, counter: int, key: str) -> IntArray:
-        book, nodes = self.classes.counters, self.classes.nodes
+        book = self.classes.counters
+        nodes = self.classes.nodes
         column = nodes.labels.column(key) if key else None
         counts = np.zeros((len(nodes) if column is None else len(column.names)) + 1, np.int64)
         for pod_class, weight in book.classes(counter):
@@ -486,7 +490,8 @@ class ClusterState:
         """
         counts = self._counters.get(number, key)
         if counts is None:
-            first, since = self._first.counts(number, key, keep=keep), [*self._since(number)]
+            first = self._first.counts(number, key, keep=keep)
+            since = [*self._since(number)]
             if not (keep or since):
                 return first
             counters = self._counters if keep else PodCounters(self.classes.counters, self.nodes)
@@ -509,7 +514,8 @@ class ClusterState:
 
     def _since(self, counter: int) -> Iterator[tuple[int, int]]:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
-        book, first = self.classes.counters, self._first
+        book = self.classes.counters
+        first = self._first
         terminating = book.counts_terminating(counter)
         for pod_class, weight in book.classes(counter):
             for pod in self._touched.get(pod_class, ()):

@@ -153,7 +153,8 @@ def unpredictable_rule(release: Release, pod: PodClass, settled: Collection[Rule
                 f"{rule.gate.name} is on in scheduler 1.{release.minor}, whose form of it is not modelled; "
                 f"if no pod uses it, say scheduler.featureGates: {{{rule.gate.name}: false}}"
             )
-        unsure, unmodelled = release.is_unsure_of(rule), release.has(rule) and not rule.modelled
+        unsure = release.is_unsure_of(rule)
+        unmodelled = release.has(rule) and not rule.modelled
         if not (unsure or unmodelled) or not rule.may_concern(pod):
             continue
         gate = rule.gate.name if rule.gate is not None else rule.name

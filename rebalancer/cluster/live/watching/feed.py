@@ -159,7 +159,9 @@ class Feed:
         failures = short = 0  # one after another
         while not self._closing:
             self._waited(0.0)
-            events, trouble, began = self.events, "", self._clock()
+            events = self.events
+            trouble = ""
+            began = self._clock()
             try:
                 self._follow()
             except RequestRejectedError:
@@ -243,7 +245,8 @@ class Feed:
         with self._changed:
             if self._closing:  # which ended the connections of the one before
                 raise UnreachableError("interrupted")
-            position, hurried = self._objects.position, self._hurried
+            position = self._objects.position
+            hurried = self._hurried
             connections = self._connections = Connections()
             self._hurried = False
             self._asked_seconds = HURRIED_SECONDS if hurried else WATCH_SECONDS

@@ -58,7 +58,8 @@ class LatestObjects:
         for item in listing.malformed:
             key = item.namespace, item.name
             self._malformed[key] = (*self._malformed.get(key, ()), item)
-        self._last, self._last_key = WatchEvent("", -1), ("", "")
+        self._last = WatchEvent("", -1)
+        self._last_key = ("", "")
         self._made: Listing | None = listing
         self._decode = decoding_of(self.kind)
         self.log: ChangeLog | None = None  # receives every change
@@ -87,7 +88,8 @@ class LatestObjects:
             if malformed is not None:
                 self._remove(key)
                 self._malformed[key] = (malformed,)
-        self._last, self._last_key = WatchEvent(event.type, event.version), key
+        self._last = WatchEvent(event.type, event.version)
+        self._last_key = key
         self.position = event.version
         self._note(key, before)
         return True
@@ -156,7 +158,8 @@ class LatestPods(LatestObjects):
         self._changed: set[Key] = set()  # since then
         for fields in pods.columns.rows():
             self._keep(fields)
-        self._in_json, self._in_protobuf = PodsInJson(self.classes), ProtobufPods(self.kind, self.classes)
+        self._in_json = PodsInJson(self.classes)
+        self._in_protobuf = ProtobufPods(self.kind, self.classes)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -247,7 +250,8 @@ class LatestPods(LatestObjects):
         self.classes, renumbered = self.classes.compacted(sorted(used))
         for fields in self._pods.values():
             fields.pod_class = renumbered[fields.pod_class]
-        self._in_json, self._in_protobuf = PodsInJson(self.classes), ProtobufPods(self.kind, self.classes)
+        self._in_json = PodsInJson(self.classes)
+        self._in_protobuf = ProtobufPods(self.kind, self.classes)
         self._columns = None
 
 

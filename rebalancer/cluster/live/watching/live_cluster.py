@@ -123,7 +123,8 @@ class LiveCluster:
 
     def close(self) -> None:
         """End all watches."""
-        feeds, self.feeds = list(self.feeds.values()), {}
+        feeds = list(self.feeds.values())
+        self.feeds = {}
         for feed in feeds:
             feed.close()
         for feed in feeds:
@@ -201,13 +202,16 @@ class LiveCluster:
         """Whether the watch of a kind knows what a LIST brought that began after it was last asked."""
         if listed is None:
             return False
-        feed, compared = self.feeds[kind], self._compared[kind]
+        feed = self.feeds[kind]
+        compared = self._compared[kind]
         with span("compare", kind=kind.plural) as comparing:
             wrong = differing(compared.before, feed.versions(), (listed.position, listed.versions()))
             comparing.add(differing=len(wrong))
         if feed.cuts > compared.cuts:
             compared.after_cut_at = self._monotonic()
-        compared.at, compared.cuts, compared.before = self._monotonic(), feed.cuts, (-1, {})
+        compared.at = self._monotonic()
+        compared.cuts = feed.cuts
+        compared.before = (-1, {})
         if wrong:
             LOGGER.warning(
                 "%s: %d of them differed from a LIST in what the watch had brought, e.g. %s; they are read "
@@ -217,7 +221,8 @@ class LiveCluster:
         return not wrong
 
     def _is_to_be_compared(self, kind: Kind, feed: Feed) -> bool:
-        compared, now = self._compared[kind], self._monotonic()
+        compared = self._compared[kind]
+        now = self._monotonic()
         after_cut = feed.cuts > compared.cuts and now - compared.after_cut_at >= AFTER_CUT_SECONDS
         return after_cut or now - compared.at >= COMPARED_SECONDS
 
@@ -327,7 +332,9 @@ def differing(before: Known, after: Known, listed: Known) -> frozenset[Key]:
         before, at 10  nothing                    web-1 is missing; web-2 could not be known yet
         after, at 14   web-2 at 11, web-3 at 7    web-3 is not there any more
     """
-    (known_at, known), (now_at, now), (version, found) = before, after, listed
+    known_at, known = before
+    now_at, now = after
+    version, found = listed
     if version < known_at:
         return frozenset(known) | frozenset(found)
     missing = {key for key, at in found.items() if at <= known_at and known.get(key) != at}

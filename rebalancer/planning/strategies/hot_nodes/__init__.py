@@ -61,7 +61,8 @@ class HotNodes(Strategy):
 
     def purpose_of_room(self, pod: PodRow, plan: PlanBuilder) -> Purpose:
         """A pod that makes room may land on the node of the other one, which leaves it for that room."""
-        node, load = self.prepared.node_of(pod), self.prepared.inputs.load
+        node = self.prepared.node_of(pod)
+        load = self.prepared.inputs.load
         return self.prepared.cooler_node.makes_room(load, pod, node, plan.expected_percent(node))
 
     def group(self, pod: PodRow) -> str:

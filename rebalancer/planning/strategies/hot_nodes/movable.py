@@ -45,7 +45,8 @@ class MovablePods:
         disruption: Disruption,
         candidates: Mapping[NodeRow, Sequence[Candidate]],
     ) -> None:
-        load, names = prepared.inputs.load, prepared.pods.full_name
+        load = prepared.inputs.load
+        names = prepared.pods.full_name
         self._disruption = disruption
         self.hotness = prepared.hotness
         self.nodes = np.array(list(candidates), np.int64)  # rows of the hot nodes
@@ -154,7 +155,8 @@ class MovablePods:
 
     def ends_heat(self, percent: FloatArray, pods: slice = ALL) -> BoolArray:
         """(pods,) which cool a node by leaving alone, in a resource in which it is hot."""
-        need, node = self.hotness.above(self.nodes, percent), self.node[pods]
+        need = self.hotness.above(self.nodes, percent)
+        node = self.node[pods]
         enough = self.relief[pods] >= need[node] - NEGLIGIBLE
         return np.asarray((self.still_hot(percent)[node] & enough).any(axis=1), np.bool_)
 

@@ -38,7 +38,9 @@ from rebalancer.policy.schema import LEVELS, Limits
 from rebalancer.policy.units import Amount
 
 # Placements that each estimate may take, and placements times nodes: large clusters can afford less.
-_MOST_PLACEMENTS, _FEWEST_PLACEMENTS, _CELLS = 500, 60, 60_000
+_MOST_PLACEMENTS = 500
+_FEWEST_PLACEMENTS = 60
+_CELLS = 60_000
 _MAX_ESTIMATES = 2
 _WORTH_NAMING = 1.0  # points of excess; less is no reason to change a policy
 _UNLIMITED = 1 << 30
@@ -85,8 +87,10 @@ def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | N
     if settling:
         return settling
     inputs = prepared.inputs
-    state, needed = inputs.state, inputs.policy.hot_nodes.for_runs
-    name, spacing = inputs.snapshot.nodes.names[node], inputs.policy.hot_nodes.run_spacing_seconds
+    state = inputs.state
+    needed = inputs.policy.hot_nodes.for_runs
+    name = inputs.snapshot.nodes.names[node]
+    spacing = inputs.policy.hot_nodes.run_spacing_seconds
     runs = state.hot_runs_with(name, inputs.now, spacing) if state else needed
     if runs < needed:
         wait = state.counts_in(inputs.now, spacing) if state else 0.0
@@ -123,7 +127,8 @@ class RaisedLimits:
 
     def _binding(self) -> list[tuple[str, ...]]:
         """The limits that together keep pods of nodes above their coolTo, those that keep most first."""
-        pods, builder = self._pods, self._found.builder
+        pods = self._pods
+        builder = self._found.builder
         above = pods.excess(pods.percent(builder))[pods.node] > 0
         kept = Counter(builder.used.reached(pods.candidates[at]) for at in self._found.kept if above[at])
         # What earlier runs used of a rate, or a limit for some pods, is not for a plan to lift.
@@ -158,7 +163,8 @@ class RaisedLimits:
         points = [float(self._pods.relieves(number[move.candidate.row], move.before).sum()) for move in moves]
         if not points:
             return ""
-        least, most = f"{min(points):.2g}", f"{max(points):.2g}"
+        least = f"{min(points):.2g}"
+        most = f"{max(points):.2g}"
         each = least if least == most else f"{least} to {most}"
         amount = f"{each} {'point' if each == '1' else 'points'}"
         if len(points) == 1:

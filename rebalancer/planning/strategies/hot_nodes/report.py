@@ -80,7 +80,8 @@ def report_fields(prepared: PreparedInputs, plan: PartialPlan, *, raised_limit: 
 def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
     """Hot nodes that stay above their coolTo, with the reasons of the pods that stay on each."""
     unsolved: dict[str, str] = {}
-    inputs, hotness = prepared.inputs, prepared.hotness
+    inputs = prepared.inputs
+    hotness = prepared.hotness
     names = inputs.snapshot.nodes.names
     kept_on: dict[int, Counter[str]] = {}
     for row, reason in plan.kept.items():
@@ -137,14 +138,16 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
 
 def _hottest(prepared: PreparedInputs, before: FloatArray, after: FloatArray) -> HottestNode | None:
     """The node with the most excess before the plan; of several the first by name."""
-    hotness, names = prepared.hotness, prepared.inputs.snapshot.nodes.names
+    hotness = prepared.hotness
+    names = prepared.inputs.snapshot.nodes.names
     rows = np.flatnonzero(hotness.hot)
     if not len(rows):
         return None
     excess = hotness.excess(rows, before[rows])
     total = np.round(excess.sum(axis=1), PERCENT_DIGITS)
     at = min(np.flatnonzero(total == total.max()).tolist(), key=lambda place: names[rows[place]])
-    row, column = int(rows[at]), int(np.argmax(excess[at]))
+    row = int(rows[at])
+    column = int(np.argmax(excess[at]))
     load = _change(float(before[row, column]), float(after[row, column]))
     return HottestNode(names[row], hotness.names[column], load)
 
@@ -196,7 +199,9 @@ def find_obstacles(
 
 def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, NotMoved, float]]:
     """The pods that stay on nodes above coolTo, with their points of what these nodes have too much of."""
-    load, pods, hotness = prepared.inputs.load, prepared.pods, prepared.hotness
+    load = prepared.inputs.load
+    pods = prepared.pods
+    hotness = prepared.hotness
     above = np.zeros(hotness.hot_above.shape, np.bool_)
     for node in map(NodeRow, np.flatnonzero(hotness.hot).tolist()):
         above[node] = hotness.excess(node, plan.scenarios.expected_percent(node)) > NEGLIGIBLE
@@ -242,17 +247,21 @@ def _remedy(prepared: PreparedInputs, setting: str, group: _Kept) -> str:
 
     It is none where no further node would get a taint by it, such as the only node of a pool.
     """
-    execution, hotness = prepared.policy.execution, prepared.hotness
+    execution = prepared.policy.execution
+    hotness = prepared.hotness
     if setting or all(kept.node is None for _, kept, _ in group):
         return ""
     if execution.steer == "none":
-        asked, changed = "execution.steer: softTaint", {"steer": "softTaint"}
+        asked = "execution.steer: softTaint"
+        changed = {"steer": "softTaint"}
     elif execution.steer_nodes == "hot":
-        asked, changed = "execution.steerNodes: aboveCoolTo", {"steer_nodes": "aboveCoolTo"}
+        asked = "execution.steerNodes: aboveCoolTo"
+        changed = {"steer_nodes": "aboveCoolTo"}
     else:
         return ""
     execution = execution.model_copy(update=changed)
-    snapshot, tainted = prepared.inputs.snapshot, prepared.tainted
+    snapshot = prepared.inputs.snapshot
+    tainted = prepared.tainted
     if len(nodes_to_steer(snapshot, hotness.hot, hotness.warm, execution, tainted)) == len(tainted):
         return ""
     return f"{asked} may send them elsewhere, rebalancer plan --advise says how many"

@@ -104,7 +104,8 @@ class ReliefSearch:
     def __init__(
         self, prepared: PreparedInputs, pods: MovablePods, start: PlanBuilder, asked: float | None = None
     ) -> None:
-        self._prepared, policy = prepared, prepared.policy.planning
+        self._prepared = prepared
+        policy = prepared.policy.planning
         self.pods = pods
         self.start = start
         self.asked = policy.least_relief if asked is None else asked
@@ -130,13 +131,17 @@ class ReliefSearch:
         most = placements.asked + self._share
         usual = len(self.pods.candidates)  # about what a draft asks for
         drafts = {best.order: best.quality}
-        number, idle, model = 0, 0, best.order
+        number = 0
+        idle = 0
+        model = best.order
         while placements.asked + usual < most:
-            draft, asked = Attempt(self, {}, is_draft=True), placements.asked
+            draft = Attempt(self, {}, is_draft=True)
+            asked = placements.asked
             random = np.random.default_rng(number)
             first = _some(model, random) if number >= len(_POWERS) else ()
             draft.run(self._drawn(random, *_POWERS[number % len(_POWERS)]), first, waits=not number % 2)
-            number, usual = number + 1, placements.asked - asked
+            number = number + 1
+            usual = placements.asked - asked
             order = tuple(draft.order)
             if not order:
                 break  # no pod can be the first to move, in whatever order they are drawn
@@ -223,7 +228,8 @@ class ReliefSearch:
 
     def for_room(self, at: int, node: NodeRow, builder: PlanBuilder) -> list[PodRow]:
         """The pods of a node that may leave it for a pod of a hot one, those as large as that first."""
-        prepared, wanted = self._prepared, self.pods.candidates[at].usage
+        prepared = self._prepared
+        wanted = self.pods.candidates[at].usage
         if prepared.settling(node):
             return []
         moved = builder.moved
@@ -234,15 +240,18 @@ class ReliefSearch:
             and why_protected(prepared.eviction, row) is None
             and (row in self.number or not prepared.hotness.hot[node])
         ]
-        relief, wanted = prepared.inputs.load.relief, np.where(wanted > 0, wanted, 1.0)
+        relief = prepared.inputs.load.relief
+        wanted = np.where(wanted > 0, wanted, 1.0)
         size = {row: round(float(np.minimum(relief[row] / wanted, 1.0).sum()), DIGITS) for row in found}
         return sorted(found, key=lambda row: (-size[row], prepared.pods.full_name(row)))
 
     def making_room(self, row: PodRow, at: int, builder: PlanBuilder) -> Candidate:
         """A pod that makes room on its node for one of a hot node, after a plan in which none did so yet."""
-        prepared, pod = self._prepared, self.pods.candidates[at]
+        prepared = self._prepared
+        pod = self.pods.candidates[at]
         node, other = (prepared.nodes.names[place] for place in (prepared.node_of(row), pod.source))
-        load, percent = prepared.inputs.load, builder.expected_percent(pod.source)
+        load = prepared.inputs.load
+        percent = builder.expected_percent(pod.source)
         purpose = prepared.cooler_node.makes_room(load, pod.row, pod.source, percent)
         message = f"it makes room on {node} for {prepared.pods.full_name(pod.row)} of {other}"
         wish = msgspec.structs.replace(pod.wish, purpose=purpose, message=message, makes_room_for=pod.row)
@@ -255,13 +264,15 @@ class ReliefSearch:
         the limits of this run keep: the next runs move those. A node that is hot in two resources, and stays
         so in one of them, is made cool in the other.
         """
-        pods, unpaid = self.pods, dict[int, NotMoved]()
+        pods = self.pods
+        unpaid = dict[int, NotMoved]()
         percent = pods.percent(found.builder)
         later = percent.copy()
         for at, why in found.kept.items():
             if why.reason is Reason.LIMIT:
                 later[pods.node[at]] -= pods.relief[at]
-        cools, cools_later = pods.no_longer_hot(percent), pods.no_longer_hot(later)
+        cools = pods.no_longer_hot(percent)
+        cools_later = pods.no_longer_hot(later)
         before = {move.candidate.row: move.before for move in found.builder.moves}
         points = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
         relieved = {at: float(of_pod.sum()) for at, of_pod in points.items()}
@@ -285,7 +296,8 @@ class ReliefSearch:
 
     def _too_small(self, found: Found) -> dict[int, NotMoved]:
         """The pods whose leaving does not pay, since their node stays hot in all that they take, and why."""
-        pods, percent = self.pods, found.attempt.percent
+        pods = self.pods
+        percent = found.attempt.percent
         small = pods.relieved(percent) < self.asked * pods.price - NEGLIGIBLE
         helps = (pods.relief * pods.no_longer_hot(percent)[pods.node]).any(axis=1)
         stays_hot = pods.still_hot(percent)[pods.node].any(axis=1)
@@ -294,7 +306,8 @@ class ReliefSearch:
 
     def _needless(self, found: Found) -> set[int]:
         """The moves without which the plan leaves as little excess, the first of them first."""
-        percent, needless = self.pods.percent(found.builder), set[int]()
+        percent = self.pods.percent(found.builder)
+        needless = set[int]()
         for at in found.order:
             back = percent - found.attempt.shifts[at]
             if self.pods.excess(back).sum() <= self.pods.excess(percent).sum() + NEGLIGIBLE:
@@ -303,7 +316,8 @@ class ReliefSearch:
         return needless
 
     def _stays_hot(self, node: int, percent: FloatArray) -> NotMoved:
-        hotness, row = self.pods.hotness, self.pods.nodes[node]
+        hotness = self.pods.hotness
+        row = self.pods.nodes[node]
         above = hotness.resources[row] & (percent[node] > hotness.hot_above[row] + NEGLIGIBLE)
         levels = ", ".join(
             f"{percent[node, column]:.1f} % {hotness.names[column]}"
@@ -332,7 +346,8 @@ class ReliefSearch:
 
     def _no_relief(self, at: int, builder: PlanBuilder) -> NotMoved:
         """That a pod takes nothing away of what its node must cool in, or that nobody knows what it takes."""
-        pod, hotness = self.pods.candidates[at], self.pods.hotness
+        pod = self.pods.candidates[at]
+        hotness = self.pods.hotness
         above = hotness.above(pod.source, builder.expected_percent(pod.source)) > 0.0
         unknown = [hotness.names[column] for column in np.flatnonzero(above & np.isnan(pod.points)).tolist()]
         if not unknown:
@@ -368,7 +383,8 @@ class Attempt:
         self._open[[*closed, *search.moved]] = False
         self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
-        self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)
+        self._refused_by = np.full(pods, -1, np.int64)
+        self._refused_at = np.zeros(pods, np.int64)
         self._refused_at[list(closed)] = pods + 1  # for good
         self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
         self._waits = self._ended = False
@@ -376,7 +392,8 @@ class Attempt:
 
     def copy(self) -> Attempt:
         """One that goes on from this one, and leaves it as it is."""
-        other, kinds = copy.copy(self), (list, dict, np.ndarray, PlanBuilder)
+        other = copy.copy(self)
+        kinds = (list, dict, np.ndarray, PlanBuilder)
         held = {name: value for name, value in vars(self).items() if isinstance(value, kinds)}
         vars(other).update({name: value.copy() for name, value in held.items() if name != "_room"})
         return other
@@ -425,7 +442,8 @@ class Attempt:
     def go_on(self, choose: Choice, most_refused: float = np.inf) -> None:
         """Place the pods that this chooses until no open pod relieves anything, or too many are refused."""
         self._in_vain = 0
-        seen, value = np.full_like(self.percent, np.nan), np.zeros(len(self._pods.candidates))
+        seen = np.full_like(self.percent, np.nan)
+        value = np.zeros(len(self._pods.candidates))
         while not self._ended:
             if seen is not self.percent:
                 for pods in self._pods.on_changed(seen, self.percent):
@@ -459,13 +477,15 @@ class Attempt:
             for at, why in self._refused.items()
             if why.reason in _DEPENDS_ON_MOVES and self._refused_at[at] < len(self.order)
         ]
-        self._open[again], self._refused_at[again] = True, len(self.order)
+        self._open[again] = True
+        self._refused_at[again] = len(self.order)
         return bool(again)
 
     def make_room(self, placements: int) -> None:
         """Let pods of cool nodes make room for pods that are refused there, for so many placements."""
         asked = self.builder.evaluator.placements
-        most, tried = asked.asked + placements, set[int]()
+        most = asked.asked + placements
+        tried = set[int]()
         while not self._ended and asked.asked < most:
             value = self._pods.value(self.percent)
             refused = [
@@ -486,8 +506,12 @@ class Attempt:
 
     def _try_after(self, at: int, room: Sequence[PodRow]) -> bool:
         """Move a pod once as few of these others as it takes have made room; whether it moves."""
-        builder, search, moved = self.builder, self._search, list[Candidate]()
-        before, start, relieves = builder.copy(), self.percent, float(self._pods.relieved(self.percent)[at])
+        builder = self.builder
+        search = self._search
+        moved = list[Candidate]()
+        before = builder.copy()
+        start = self.percent
+        relieves = float(self._pods.relieved(self.percent)[at])
         for row in room:
             pod = search.making_room(row, at, before)
             least = max(search.asked, _LEAST_FOR_ROOM)
@@ -527,7 +551,8 @@ class Attempt:
             self._late[at] = True
             return
         self._late[at] = False
-        added, price = self._added(at, found), float(self._pods.price[at])
+        added = self._added(at, found)
+        price = float(self._pods.price[at])
         if added.any() and not self._search.pays(at, self.percent, added, price):
             self._refuse(at, NotMoved(Reason.NO_BETTER_LANDING, _NO_LESS_HEAT, node=int(rows[0])))
             return
@@ -576,7 +601,8 @@ class Attempt:
 
     def _update(self, at: int, rows: list[int]) -> None:
         """What a move off its node and onto one of ``rows`` changes."""
-        node, levels = int(self._pods.node[at]), self._search.levels
+        node = int(self._pods.node[at])
+        levels = self._search.levels
         percent = levels.get(self._made) if self._is_draft else None
         if percent is None:
             percent = self.percent.copy()
@@ -595,7 +621,8 @@ class Attempt:
 
     def kept(self) -> dict[int, NotMoved]:
         """Why each of the other pods stays."""
-        builder, number = self.builder, self._search.number
+        builder = self.builder
+        number = self._search.number
         moved = {number.get(row) for row in builder.moved}
         relieves = self._pods.relieved(self.percent).tolist()
         excess = self._pods.excess(self.percent)[self._pods.node].tolist()

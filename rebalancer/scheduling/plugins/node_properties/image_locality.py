@@ -63,7 +63,8 @@ class _Images(msgspec.Struct, frozen=True):
 
 
 def _images_of(state: ClusterState, pod_class: int) -> _Images:
-    spec, release = state.classes[pod_class].spec, state.classes.release
+    spec = state.classes[pod_class].spec
+    release = state.classes.release
     containers = [*(spec.containers or ())]
     if release.has(INIT_IMAGES):
         containers += spec.init_containers or ()

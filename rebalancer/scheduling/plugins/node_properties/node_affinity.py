@@ -34,7 +34,8 @@ from rebalancer.scheduling.versions.rules import (
     PREFERENCES_ARE_PREPARED,
 )
 
-_ENFORCED, _POD = 1, 2
+_ENFORCED = 1
+_POD = 2
 _NO_NODES = NodeLabels((), ())
 
 
@@ -154,7 +155,8 @@ class NodeAffinity(Plugin):
 
     def asking(self, state: ClusterState) -> Iterable[int]:
         """Those that require anything, and all where the profile does."""
-        added, specs = self._added.required, enumerate(pod.spec for pod in state.classes)
+        added = self._added.required
+        specs = enumerate(pod.spec for pod in state.classes)
         return [kind for kind, spec in specs if added or spec.node_selector or _affinity(spec)]
 
     def preferring(self, state: ClusterState) -> Iterable[int]:

@@ -21,7 +21,8 @@ _SOFT = "PreferNoSchedule"
 
 def untolerated_hard_taints(state: ClusterState, spec: PodSpec) -> BoolArray:
     """(nodes,) carries a NoSchedule or NoExecute taint that the pod does not tolerate."""
-    nodes, tolerations = state.nodes, tuple(spec.tolerations or ())
+    nodes = state.nodes
+    tolerations = tuple(spec.tolerations or ())
 
     def compute() -> BoolArray:
         untolerated = [

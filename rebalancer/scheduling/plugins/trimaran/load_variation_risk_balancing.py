@@ -85,7 +85,8 @@ class LoadVariationRiskBalancing(node_figures.TrimaranPlugin[LoadVariationRiskBa
     evidence = Evidence.DECISIONS
 
     def _risk(self, state: ClusterState, kind: str) -> Risk:
-        seen, allocatable = self._figures(state, kind), self._compared(state, kind)
+        seen = self._figures(state, kind)
+        allocatable = self._compared(state, kind)
         return risk_of(
             seen.valid,
             allocatable,

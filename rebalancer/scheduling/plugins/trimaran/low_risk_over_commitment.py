@@ -140,7 +140,8 @@ class Measured(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1 << 16)  # a search goes to and fro between the same states of a node
 def probability_within(measured: Measured, requested_there: int, limited_there: int, capacity: int) -> float:
     """The chance that the load stays within what is requested, given that it stays within the limits."""
-    mu, sigma = measured.mu, measured.sigma
+    mu = measured.mu
+    sigma = measured.sigma
     threshold = max(min(requested_there / capacity, 1.0), 0.0) if capacity > 0 else 0.0
     shape: tuple[float, float] | None = None
     if mu == 0 or (sigma == 0 and mu <= threshold):
@@ -183,7 +184,8 @@ class _LoadRisk:
         """(nodes,) the chance of more load than the pods that are there request."""
         now = np.stack([requested_there, limited_there])
         for row in np.flatnonzero(self._valid & (now != self._for).any(axis=0)).tolist():
-            request, limit = int(requested_there[row]), int(limited_there[row])
+            request = int(requested_there[row])
+            limit = int(limited_there[row])
             capacity = int(self._capacity[row])
             self._risk[row] = 1 - probability_within(self._measured[row], request, limit, capacity)
         self._for = now
@@ -208,7 +210,8 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
 
     def _load_risk(self, state: ClusterState, kind: str) -> _LoadRisk:
         def compute() -> _LoadRisk:
-            seen, amounts = self._figures(state, kind), self._compared(state, kind)
+            seen = self._figures(state, kind)
+            amounts = self._compared(state, kind)
             window = self._arguments.smoothing_window_size
             rows = zip(seen.average.tolist(), seen.deviation.tolist(), amounts.tolist(), strict=True)
             measured = [Measured.of(*row, window) for row in rows]
@@ -220,7 +223,8 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
         """(nodes,) the risk of one resource with the pod on each node."""
         request, limit = self._amounts[kind]
         pod = state.classes[pod_class]
-        capacity, book = self._allocatable(state, kind), state.classes.counters
+        capacity = self._allocatable(state, kind)
+        book = state.classes.counters
         requested_there = state.counter(book.number(request))[:-1]
         limited_there = state.counter(book.number(limit))[:-1]
         load = self._load_risk(state, kind).of(np.minimum(requested_there, capacity), limited_there)

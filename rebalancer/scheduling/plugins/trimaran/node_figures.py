@@ -46,7 +46,8 @@ def statistics(metrics: Sequence[Metric], kind: str) -> tuple[float, float] | No
             continue
         any_found = True
         if metric.operator == AVERAGE:
-            average, average_found = metric.value, True
+            average = metric.value
+            average_found = True
         elif metric.operator == DEVIATION:
             deviation = metric.value
         elif metric.operator in ("", LATEST) and not average_found:

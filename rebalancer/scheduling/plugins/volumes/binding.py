@@ -83,7 +83,10 @@ from rebalancer.scheduling.versions.rules import (
     STORAGE_CAPACITY_SCORING,
 )
 
-_ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
+_ELSEWHERE = 1
+_NONE_FREE = 2
+_NO_SPACE = 4
+_NO_VOLUME = 8
 _REASONS = {
     _ELSEWHERE: "node(s) didn't match PersistentVolume's node affinity",
     _NONE_FREE: "node(s) didn't find available persistent volumes to bind",
@@ -139,7 +142,9 @@ def sort_claims(
     volumes: Volumes, namespace: str, names: Sequence[str], release: Release = REFERENCE_RELEASE
 ) -> SortedClaims:
     """The claims of a pod by what has to happen to them; those that keep it from being placed first."""
-    bound, to_bind, immediate = [], [], False
+    bound = []
+    to_bind = []
+    immediate = False
     for name in names:
         claim = volumes.claims.get((namespace, name))
         if claim is None:
@@ -420,7 +425,8 @@ class VolumeBinding(Plugin):
         counts = np.zeros((len(names), nodes), np.bool_)
         bound = np.zeros(nodes, np.bool_)
         for item in found:
-            at, size = names.index(class_name(item.claim)), units_of(claim_size(item.claim) or Fraction(0))
+            at = names.index(class_name(item.claim))
+            size = units_of(claim_size(item.claim) or Fraction(0))
             for volume, here in item.volumes:
                 requested[at, here] += size
                 most[at, here] += units_of(storage(volume.spec.capacity) or Fraction(0))
@@ -428,11 +434,13 @@ class VolumeBinding(Plugin):
                 bound |= here
         least[:] = most
         for item in found:
-            at, size = names.index(class_name(item.claim)), units_of(claim_size(item.claim) or Fraction(0))
+            at = names.index(class_name(item.claim))
+            size = units_of(claim_size(item.claim) or Fraction(0))
             lowest, highest, published = self._published(state, item.claim)
             here = item.to_make & published & ~bound
             requested[at, here] += size
-            least[at, here], most[at, here] = lowest[here], highest[here]
+            least[at, here] = lowest[here]
+            most[at, here] = highest[here]
             counts[at] |= here
         scores = []
         for capacity in (least, most):
@@ -452,7 +460,8 @@ class VolumeBinding(Plugin):
         storage_class = state.classes.volumes.classes.get(class_name(claim))
         for capacity, here in self._capacities(state, storage_class, claim) or ():
             amount = units_of(storage({"storage": capacity.capacity or "0"}) or Fraction(0))
-            lowest[here], highest[here] = np.minimum(lowest[here], amount), np.maximum(highest[here], amount)
+            lowest[here] = np.minimum(lowest[here], amount)
+            highest[here] = np.maximum(highest[here], amount)
         return lowest, highest, highest >= 0
 
     def _candidates(

@@ -17,7 +17,8 @@ from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
 from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON, ONE_POD_CLAIMS, PREPARED_RESTRICTIONS
 
-_DISK, _CLAIM = 1, 2
+_DISK = 1
+_CLAIM = 2
 _DISK_TAKEN = "node(s) had no available disk"
 _CLAIM_IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
@@ -48,7 +49,8 @@ class VolumeRestrictions(Plugin):
 
     @once_a_class
     def _conflicts(self, state: ClusterState, pod_class: int) -> _Conflicts:
-        pod, volumes = state.classes[pod_class], state.classes.volumes
+        pod = state.classes[pod_class]
+        volumes = state.classes.volumes
         alone = []
         one_pod = state.classes.release.has(ONE_POD_CLAIMS)
         for name in claim_names(pod.spec) if one_pod else ():

@@ -58,7 +58,8 @@ class VolumeZone(Plugin):
 
     @once_a_class
     def _required(self, state: ClusterState, pod_class: int) -> _Zones:
-        pod, volumes = state.classes[pod_class], state.classes.volumes
+        pod = state.classes[pod_class]
+        volumes = state.classes.volumes
         required: list[tuple[str, frozenset[str]]] = []
         for name in claim_names(pod.spec):
             claim = volumes.claims.get((pod.namespace, name))

@@ -1,0 +1,100 @@
+"""A statement does one thing: what packs several into one is found here, before a reader has to unpack it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = ("rebalancer", "lab", "extender", "demo", "tools")
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# Written anew with the planner; no other module has a comprehension within a comprehension that is new.
+MAX_NESTED = 84
+
+Finder = Callable[[ast.AST], Iterator[ast.AST]]
+
+
+def packed(tree: ast.AST) -> Iterator[ast.AST]:
+    """Assignments of unrelated values in one statement; a swap is one thing."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+            continue
+        for target in node.targets:
+            if not isinstance(target, ast.Tuple) or len(target.elts) != len(node.value.elts):
+                continue
+            names = {ast.unparse(name) for name in target.elts}
+            if names != {ast.unparse(value) for value in node.value.elts}:
+                yield node
+
+
+def is_text(node: ast.expr) -> bool:
+    """Whether it is written out as a text or a tuple."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    return isinstance(node, ast.Tuple | ast.JoinedStr)
+
+
+def is_condition(node: ast.expr) -> bool:
+    """Whether it is true or false."""
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not)
+    return isinstance(node, ast.Compare | ast.BoolOp)
+
+
+def multiplied(tree: ast.AST) -> Iterator[ast.AST]:
+    """A text or a tuple times a condition, which stands for an ``if``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            sides = (node.left, node.right)
+            if any(map(is_text, sides)) and any(map(is_condition, sides)):
+                yield node
+
+
+def nested(tree: ast.AST) -> Iterator[ast.AST]:
+    """Comprehensions within comprehensions."""
+    for node in ast.walk(tree):
+        if isinstance(node, _COMPREHENSIONS):
+            parts = [part for part in ast.walk(node) if isinstance(part, _COMPREHENSIONS)]
+            if len(parts) > 1:
+                yield node
+
+
+def places(find: Finder) -> list[str]:
+    """Where the code has one."""
+    found: list[str] = []
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            found += [f"{path.relative_to(ROOT)}: {ast.unparse(node)[:100]}" for node in find(tree)]
+    return found
+
+
+def test_no_statement_assigns_unrelated_values() -> None:
+    assert places(packed) == []
+
+
+def test_no_text_is_multiplied_by_a_condition() -> None:
+    assert places(multiplied) == []
+
+
+def test_no_more_comprehensions_stand_within_others_than_are_left_to_unpack() -> None:
+    assert len(places(nested)) <= MAX_NESTED
+
+
+@pytest.mark.parametrize(
+    ("find", "text", "number"),
+    [
+        (packed, "a, b = x, y", 1),
+        (packed, "a, b = b, a", 0),
+        (packed, "row, column = index", 0),
+        (multiplied, "text = ', more' * (len(rest) > 3)", 1),
+        (multiplied, "text = '-' * width", 0),
+        (nested, "[[cell for cell in row] for row in table]", 1),
+        (nested, "[cell for row in table for cell in row]", 0),
+    ],
+)
+def test_what_packs_a_statement_is_found(find: Finder, text: str, number: int) -> None:
+    assert len(list(find(ast.parse(text)))) == number
