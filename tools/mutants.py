@@ -134,13 +134,6 @@ EQUIVALENT = {
         "cooldown_seconds: 60  →  61",
     ): "so many doublings are longer than any cooldown may be",
     ("planning/landing/landing_check", "serves: 1.0  →  2.0"): "the cost of landings is looked up more often",
-    ("planning/landing/landing_check", "serves: least < most_asked  →  least <= most_asked"): (
-        "the cost of landings is looked up more often"
-    ),
-    (
-        "planning/landing/landing_check",
-        "serves: enough & (least < most_asked)  →  enough | (least < most_asked)",
-    ): "the cost of landings is looked up more often",
     ("state/run_state", "bounded: 10  →  11"): "the bytes beside a name are estimated, and over-estimated",
     ("state/run_state", "bounded: left < MAX_BYTES // 4  →  left <= MAX_BYTES // 4"): "one byte of 230,000",
     ("state/run_state", "bounded: left < 0  →  left <= 0"): "one byte of 921,600",

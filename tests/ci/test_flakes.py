@@ -20,6 +20,7 @@ NO_SAFETY = {
     "test_manifests.py",
     "test_rights.py",
     "test_article_stack.py",
+    "test_network_traffic.py",
     "test_backfill.py",
     "test_bench_loading.py",
     "test_chart.py",

@@ -25,8 +25,11 @@ _MAX_OWNER_CHAIN = 4  # of controllers above a pod
 
 
 def is_read_kind(kind: str) -> bool:
-    """Whether controllers of a kind are among the objects that are read; those of add-ons are not."""
-    return kind in kinds.BY_NAME
+    """Whether controllers of a kind are among the workloads that are read; those of add-ons are not.
+
+    CronJobs are read to see other deschedulers, and stand in no chain of controllers.
+    """
+    return kind in kinds.BY_NAME and kind != kinds.CRON_JOBS.name
 
 
 def controller_of(metadata: records.Metadata) -> records.OwnerReference | None:

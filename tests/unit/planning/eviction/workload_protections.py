@@ -119,7 +119,8 @@ def a_job(
         for n, taken in enumerate(before)
     ]
     policy = a_policy(evictable={"jobs": True, "minJobRemaining": minJobRemaining})
-    return case(workload, jobs=jobs, policy=policy)
+    cronjobs = [{"metadata": {"name": "web", "namespace": "default", "uid": "cron"}, "spec": {}}]
+    return case(workload, jobs=jobs, cronjobs=cronjobs, policy=policy)
 
 
 def stateful(revision: str, **status: Any) -> Case:
