@@ -50,6 +50,7 @@ def test_a_pod_lands_where_network_traffic_says_and_the_busy_node_is_relieved(
         wait_until(
             lambda: min(_of_nodes(prometheus, f"count_over_time({_RECEIVED}[5m])"), default=0.0) >= 10,
             "ten samples of each node",
+            seconds=300.0,
         )
         api.create(_NGINX)
         wait_until(lambda: len(nodes_by_uid(api, NAME)) == 2, "two pods of nginx are made")
@@ -81,15 +82,17 @@ def test_a_pod_lands_where_network_traffic_says_and_the_busy_node_is_relieved(
 
         assert run.exit_code == 0, run.stderr
         outcomes = run.document["outcomes"]
-        assert {fate(outcome) for outcome in outcomes} == {("node01", "Landed", "master-machine")}
-        assert [planned_nodes(outcome) for outcome in outcomes] == [{"master-machine"}] * len(outcomes)
+        # Traffic goes on while the run lasts: a second pod may have nothing to gain any more.
+        landed = [outcome for outcome in outcomes if outcome["result"] != "Skipped"]
+        assert {fate(outcome) for outcome in landed} == {("node01", "Landed", "master-machine")}, outcomes
+        assert [planned_nodes(outcome) for outcome in landed] == [{"master-machine"}] * len(landed)
         after = nodes_by_uid(api, NAME)
-        assert set(before) - set(after) == {outcome["move"]["pod"]["uid"] for outcome in outcomes}
+        assert set(before) - set(after) == {outcome["move"]["pod"]["uid"] for outcome in landed}
         assert placed_by(api, set(after) - set(before)) == {NAME}
     record_property(
         SUMMARY,
         "e2e article's stack: NetworkTraffic over Prometheus: two pods of nginx on node01 as computed;"
-        f" node01, when it was the busy one, relieved of {len(outcomes)}, landed as planned",
+        f" node01, when it was the busy one, relieved of {len(landed)}, landed as planned",
     )
 
 
