@@ -77,6 +77,9 @@ Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _DAYS: tuple[Day, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = "|".join(_DAYS)
 _DayOrDays = Annotated[str, Field(pattern=f"^({_DAY})(-({_DAY}))?$")]
+# Without a region stand localtime, posixrules and Factory, which mean another time on each machine; below
+# right and posix stand copies of the database, of which one counts leap seconds.
+_ZONE_PATTERN = r"^(UTC|[A-Z][A-Za-z]*(/[A-Za-z0-9_+-]+)+)$"
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _DATE = re.compile(r"(?:(\d{4})-)?(\d{2})-(\d{2})", re.ASCII)
 _MAX_CHANGES = 400  # of windows and blackouts that are looked through for the next moment of evictions
@@ -123,7 +126,12 @@ def _minutes(text: str) -> int:
 class _Zoned(Scope):
     """What happens by the clock of a time zone."""
 
-    time_zone: str = setting("UTC", "Time zone.")
+    time_zone: str = setting(
+        "UTC",
+        "Time zone: UTC, or a name of the tz database with its region.",
+        pattern=_ZONE_PATTERN,
+        examples=["Europe/Berlin"],
+    )
 
     @model_validator(mode="after")
     def _zone_is_known(self) -> Self:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 from zoneinfo import ZoneInfo
 
 import pytest
+from pydantic import ValidationError
 
 from rebalancer.policy.schema import Evictable
-from rebalancer.policy.scopes import closed
+from rebalancer.policy.scopes import Window, closed
 
 CASES = [
     # from, to, zone, a moment outside it, by the clock there, and the first one in it
@@ -33,3 +35,20 @@ def test_the_next_opening_is_the_first_moment_in_the_window_whatever_becomes_of_
     assert found is not None
     assert found[1] is not None
     assert dt.datetime.fromtimestamp(found[1], ZoneInfo(zone)).isoformat(timespec="minutes") == opens
+
+
+def test_every_name_of_the_database_with_a_region_is_a_time_zone() -> None:
+    names = ["UTC", *(name for name in zoneinfo.available_timezones() if "/" in name)]
+
+    for name in names:
+        window = Window.model_validate({"from": "00:00", "to": "01:00", "timeZone": name})
+        assert window.time_zone == name
+
+
+def test_a_time_zone_that_means_another_time_on_each_machine_is_refused() -> None:
+    names = ["localtime", "posixrules", "Factory", "right/UTC", "posix/Europe/Berlin", "Local/../localtime"]
+    names += ["", ".", "Europe/Berlin\n", "/etc/localtime", "europe/berlin", "Mars/Olympus"]
+
+    for name in names:
+        with pytest.raises(ValidationError, match="timeZone"):
+            Window.model_validate({"from": "00:00", "to": "01:00", "timeZone": name})
