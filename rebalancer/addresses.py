@@ -13,6 +13,7 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 _MAX_ENCODINGS = 5
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def checked_path(path: str) -> str:
@@ -46,3 +47,12 @@ def checked_address(address: str) -> str:
         raise ValueError("the port of the address is not a number up to 65535") from None
     checked_path(url.path)
     return address
+
+
+def is_read_on_the_way(address: str) -> bool:
+    """Whether others on the network can read what is sent there: plain http, and not to loopback."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+    except ValueError:
+        return False

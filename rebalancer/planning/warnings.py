@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic.alias_generators import to_camel
 
+from rebalancer.addresses import is_read_on_the_way
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, METRICS, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
@@ -54,7 +55,6 @@ from rebalancer.scheduling.versions.verified import version_warnings
 from rebalancer.state.run_state import RunState, why_refused
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def sentences(warnings: Iterable[PlanWarning]) -> tuple[str, ...]:
@@ -598,7 +598,7 @@ def insecure_connections(
 
 def unprotected_server(host: str, *, verifies_certificates: bool) -> str:
     """What the connection to an API server lacks; empty when it is protected."""
-    if _sent_in_the_clear(host):
+    if is_read_on_the_way(host):
         what = f"the API server {host} gets credentials over plain http"
         remedy = "write https:// as server"
         return f"{what} ({remedy} in the kubeconfig)"
@@ -613,9 +613,6 @@ def _of_the_policy(policy: RebalancePolicy) -> Iterator[str]:
         if not isinstance(source, PrometheusSource) or source.prometheus.address is None:
             continue
         settings = source.prometheus
-        logs_in = settings.bearer_token_file is not None or settings.basic_auth is not None
-        if logs_in and _sent_in_the_clear(source.prometheus.address):
-            yield f"Prometheus {settings.address} gets credentials over plain http (write https://)"
         if settings.insecure_skip_verify and urlsplit(source.prometheus.address).scheme == "https":
             yield f"the certificate of Prometheus {settings.address} is not verified (insecureSkipVerify)"
 
@@ -630,19 +627,10 @@ def _of_the_plugins(configuration: SchedulerConfiguration) -> Iterator[str]:
             if getattr(arguments, "watcher_address", ""):
                 continue
             address = provider.address if "://" in provider.address else f"http://{provider.address}"
-            if provider.token and _sent_in_the_clear(address):
+            if provider.token and is_read_on_the_way(address):
                 yield f"metricProvider {address} gets its token over plain http (write https://)"
             if address.startswith("https://") and provider.insecure_skip_verify is not False:
                 yield (
                     f"the certificate of metricProvider {address} is not verified "
                     "(insecureSkipVerify, which is true unless set to false)"
                 )
-
-
-def _sent_in_the_clear(address: str) -> bool:
-    """Whether what is sent there can be read on the network; loopback never leaves the machine."""
-    try:
-        parts = urlsplit(address)
-        return parts.scheme == "http" and parts.hostname not in _LOOPBACK
-    except ValueError:
-        return False

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from rebalancer.addresses import checked_address
+from rebalancer.addresses import checked_address, is_read_on_the_way
 from rebalancer.policy.model import PolicyModel, setting
 from rebalancer.policy.units import Duration
 
@@ -146,6 +146,11 @@ class Prometheus(PolicyModel):
             raise ValueError("caFile has no effect with insecureSkipVerify: true")
         if self.address is None and (self.bearer_token_file or self.basic_auth):
             raise ValueError("needs an address: credentials go to no server that was merely found")
+        if self.address and is_read_on_the_way(self.address) and (self.bearer_token_file or self.basic_auth):
+            raise ValueError(
+                "credentials go over plain http to no other host than loopback, because others on the way "
+                "could read them: write https:// in address"
+            )
         return self
 
 

@@ -7,6 +7,7 @@ were given for and nowhere else: redirects are not followed, and the service pro
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from rebalancer.retries import Retries, Retry
 
 _MAX_ANSWER_BYTES = 128 << 20
 _MAX_SECRET_BYTES = 64 << 10
+_POD_IDENTITIES = Path("/var/run/secrets")  # kubernetes.io/serviceaccount, and the folders that clouds add
 _ATTEMPTS = 3
 _FIRST_WAIT_SECONDS = 0.4
 _MAX_WAIT_SECONDS = 5.0
@@ -164,12 +166,24 @@ def _pool_options(connection: Connection) -> dict[str, Any]:
 
 
 def read_secret(path: str) -> str:
-    """The token or password in a file; InputError, without its text, when there is none to be used."""
+    """The token or password in a file; InputError, without its text, when there is none to be used.
+
+    The pod's own identity is none: whoever edits the policy could send it to a server of theirs.
+    """
     try:
+        if _is_pod_identity(path):
+            raise InputError(
+                f"credentials for a server may not stand below {_POD_IDENTITIES}, where the identity of "
+                "rebalancer's own pod is",
+                where=path,
+                hint="mount a token of its own for this server in another folder",
+            )
         with Path(path).open("rb") as file:
             content = file.read(_MAX_SECRET_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    except ValueError as error:
+        raise InputError(f"is no path: {error}", where=path) from error
     try:
         text = content.decode().strip()
     except UnicodeDecodeError as error:
@@ -177,6 +191,11 @@ def read_secret(path: str) -> str:
     if not text or len(content) > _MAX_SECRET_BYTES or not text.isprintable():
         raise InputError("does not hold a token or password on one line", where=path)
     return text
+
+
+def _is_pod_identity(path: str) -> bool:
+    """Whether a path, whichever way it takes, ends below the folder of the pod's own credentials."""
+    return Path(os.path.realpath(_POD_IDENTITIES)) in Path(os.path.realpath(path)).parents
 
 
 def _again(error: Exception) -> Retry | None:

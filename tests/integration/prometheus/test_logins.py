@@ -64,6 +64,30 @@ def test_a_file_that_holds_no_token_is_refused_without_its_text(tmp_path: Path, 
     assert "two" not in str(caught.value).replace(str(tmp_path), "")
 
 
+@pytest.mark.parametrize("setting", ["bearer_token_file", "password_file"])
+def test_no_path_sends_the_identity_of_the_pod_to_a_server(tmp_path: Path, setting: str) -> None:
+    service_account = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    linked = tmp_path / "token"
+    linked.symlink_to(service_account)
+    paths = [
+        service_account,
+        "/var/run/secrets/eks.amazonaws.com/serviceaccount/token",
+        "/etc/../var/run/secrets/kubernetes.io/serviceaccount/../serviceaccount/token",
+        "//var/./run//secrets/kubernetes.io/serviceaccount/token",
+        "/proc/self/root/var/run/secrets/kubernetes.io/serviceaccount/token",
+        str(linked),
+    ]
+
+    for path in paths:
+        with pytest.raises(InputError, match="may not stand below /var/run/secrets"):
+            ask(Connection("http://127.0.0.1:9", username="me", **{setting: path}))  # type: ignore[arg-type]
+
+
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(InputError, match="is no path"):
+        read_secret("to\0ken")
+
+
 def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret")
     stolen: list[Mapping[str, str]] = []

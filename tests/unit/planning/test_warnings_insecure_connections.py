@@ -39,11 +39,8 @@ def test_an_unprotected_way_to_the_api_server_is_one_warning(
 
 
 def test_prometheus_without_protection_is_named_with_its_setting() -> None:
-    login = {"username": "u", "passwordFile": "f"}
-    plain = said(reading(address="http://prom", basicAuth=login), default_configuration())
     unverified = said(reading(address="https://prom", insecureSkipVerify=True), default_configuration())
 
-    assert "Prometheus http://prom gets credentials over plain http" in plain[0]
     assert "not verified (insecureSkipVerify)" in unverified[0]
     assert not said(reading(address="http://prom"), default_configuration())
 

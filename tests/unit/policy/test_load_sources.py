@@ -101,3 +101,27 @@ def test_what_is_wrong_with_a_source_is_said_with_its_place(body: str, message: 
     assert message in said
     assert "\n" not in said
     assert "secret" not in said.replace("me:secret@prometheus", "")
+
+
+LOGINS = ("bearerTokenFile: {}", "basicAuth: {{username: u, passwordFile: {}}}")
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_credentials_go_over_plain_http_to_loopback_alone(login: str) -> None:
+    given = login.format("/etc/prometheus/token")
+
+    for address in (
+        "http://p",
+        "http://p.monitoring:9090",
+        "http://127.0.0.1.example.com",
+        "http://[fe80::1]:9090",
+    ):
+        assert "write https://" in refusal(prometheus(f'address: "{address}", {given}'))
+    for address in (
+        "https://p.monitoring:9090",
+        "http://127.0.0.1:9090",
+        "http://localhost",
+        "http://[::1]:9090",
+    ):
+        assert read(prometheus(f'address: "{address}", {given}'))
+    assert read(prometheus('address: "http://p.monitoring:9090"'))
