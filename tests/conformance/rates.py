@@ -1,11 +1,11 @@
-"""The table of docs/conformance.md: how many decisions agree, by minor and family."""
+"""The table of tests/conformance/RESULTS.md: how many decisions agree, by minor and family."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+PAGE = Path(__file__).parent / "RESULTS.md"
 BEGIN = "<!-- rates: written by `make conformance` -->"
 END = "<!-- end of rates -->"
 

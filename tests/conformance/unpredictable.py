@@ -4,7 +4,7 @@
 
 The recorded cases of every family, drawn ones (which have corners more often than life has), and a cluster's
 dump where one is given. ``--json`` keeps the figures, ``--before`` shows kept ones beside these. With
-``--write`` the table of docs/conformance.md is renewed.
+``--write`` the table of tests/conformance/RESULTS.md is renewed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PREDICTABLE = "placed by the model"
 _TRIES = "in more ways than can be tried"  # what earlier versions said of images with many sizes
 _OWN = re.compile(r"'[^']*'|\b[\w.-]*\d[\w.:/-]*|extender \S+|DeviceClass \S+|\([^)]*\)")
 _BEGIN, _END = "<!-- unpredictable: written by its command -->", "<!-- end of unpredictable -->"
-_PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+_PAGE = Path(__file__).parent / "RESULTS.md"
 
 Shares = dict[str, dict[str, int]]  # by data set: pods by reason
 
@@ -128,7 +128,7 @@ def table(now: Shares, before: Shares) -> str:
 @click.option("--cases", default=40, show_default=True, help="Drawn cases of a family.")
 @click.option("--json", "kept", type=click.Path(path_type=Path), help="Keep the figures there.")
 @click.option("--before", type=click.Path(exists=True, path_type=Path), help="Figures that were kept.")
-@click.option("--write", is_flag=True, help="Renew the table of docs/conformance.md.")
+@click.option("--write", is_flag=True, help="Renew the table of tests/conformance/RESULTS.md.")
 def main(dump: Path | None, cases: int, kept: Path | None, before: Path | None, *, write: bool) -> None:
     """Count, and print the table."""
     counted: dict[str, Counter[str]] = {}
