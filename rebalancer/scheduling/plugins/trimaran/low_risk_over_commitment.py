@@ -33,6 +33,7 @@ from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import PodSum
 
+_LARGEST_INT64 = (1 << 63) - 1  # the Go plugin refuses what it cannot keep in one
 _MAX_TERMS = 10_000
 _PRECISION = 1e-16
 _TINY = 1e-300
@@ -114,7 +115,7 @@ def _risk_weights(value: object) -> object:
 class LowRiskOverCommitmentArguments(TrimaranArguments):
     """Arguments of LowRiskOverCommitment."""
 
-    smoothing_window_size: Annotated[int, positive_or(5)] = 5
+    smoothing_window_size: Annotated[int, positive_or(5), Field(le=_LARGEST_INT64)] = 5
     risk_limit_weights: Annotated[Mapping[str, float], BeforeValidator(_risk_weights)] = Field(
         default={"cpu": 0.5, "memory": 0.5}
     )

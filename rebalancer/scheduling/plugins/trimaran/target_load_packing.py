@@ -25,6 +25,9 @@ from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 from rebalancer.scheduling.state.pod_classes import PodClasses
 
+# Times the largest amount of a pod it still fits the int64 in which the Go plugin keeps the product.
+_LARGEST_MULTIPLIER = 1000
+
 
 def _quantities(value: object) -> object:
     """Quantities may be bare numbers; all are kept as text, checked."""
@@ -37,8 +40,8 @@ def _quantities(value: object) -> object:
         for name, quantity in value.items()
     }
     for text in texts.values():
-        if isinstance(text, str):
-            cpu_milli(text)
+        if isinstance(text, str) and abs(cpu_milli(text)) > quantities.MAX_AMOUNT:
+            raise ValueError(f"{text[:40]} is more than any machine has")
     return texts
 
 
@@ -54,13 +57,19 @@ def _number_text(value: object, info: ValidationInfo) -> object:
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{value[:40]!r} is not a number")
+    if abs(number) > _LARGEST_MULTIPLIER:
+        raise ValueError(f"{value[:40]!r} is more than {_LARGEST_MULTIPLIER}")
     return number
 
 
 class TargetLoadPackingArguments(TrimaranArguments):
-    """Arguments of TargetLoadPacking."""
+    """Arguments of TargetLoadPacking.
 
-    target_utilization: Annotated[int, positive_or(40)] = 40
+    The scheduler starts with a target above 100 as well, but then a node below it scores more than 100, and
+    the scheduling of every pod fails.
+    """
+
+    target_utilization: Annotated[int, positive_or(40), Field(le=100)] = 40
     default_requests: Annotated[Mapping[str, str], BeforeValidator(_quantities)] = Field(
         default={"cpu": "1000m"}
     )
