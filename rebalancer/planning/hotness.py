@@ -42,7 +42,7 @@ from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
-from rebalancer.scheduling.matching import tolerates_any
+from rebalancer.scheduling.matching import Tolerations
 
 _NONE: BoolArray = np.zeros(0, np.bool_)
 
@@ -182,13 +182,13 @@ _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
     """(nodes,) which pods of one of these classes may land on in spite of the taints of each."""
+    tolerations = [Tolerations(pod.spec.tolerations) for pod in movable]
     verdicts: dict[tuple[Taint, ...], bool] = {(): True}
     found: list[bool] = []
     for node in nodes.records:
         hard = tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD_EFFECTS)
         if hard not in verdicts:
-            tolerations = (pod.spec.tolerations for pod in movable)
-            verdicts[hard] = any(all(tolerates_any(own, taint) for taint in hard) for own in tolerations)
+            verdicts[hard] = any(all(own.tolerate(taint) for taint in hard) for own in tolerations)
         found.append(verdicts[hard])
     return np.array(found, np.bool_)
 

@@ -3,7 +3,7 @@
 Selectors and terms are kept in a form that makes equal ones one, and are indexed both ways.
 
 Sources: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:274 (terms),
-helper/spread.go:37 (``Owners``); k8s.io/api v0.34.4 core/v1/toleration.go:38 (``tolerates``).
+helper/spread.go:37 (``Owners``); k8s.io/api v0.34.4 core/v1/toleration.go:38 (``Tolerations``).
 """
 
 from __future__ import annotations
@@ -312,20 +312,28 @@ def _selector(kind: kinds.Kind, selector: Any) -> LabelMatch | None:
         return None
 
 
-def tolerates(toleration: records.Toleration, taint: records.Taint) -> bool:
-    """An empty effect or key of the toleration stands for any; Exists ignores the value."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
+class Tolerations:
+    """The tolerations of a pod, by what a taint must have: however many they are, a taint is looked up once.
 
+    An empty effect or key of a toleration stands for any; Exists ignores the value.
+    """
 
-def tolerates_any(tolerations: Iterable[records.Toleration] | None, taint: records.Taint) -> bool:
-    """Whether any of the tolerations tolerates the taint."""
-    return any(tolerates(toleration, taint) for toleration in tolerations or ())
+    def __init__(self, tolerations: Iterable[records.Toleration] | None) -> None:
+        self._of_any_value: set[tuple[str, str]] = set()  # (key, effect)
+        self._of_one_value: set[tuple[str, str, str]] = set()  # (key, effect, value)
+        for item in tolerations or ():
+            if item.operator in ("", "Equal"):
+                self._of_one_value.add((item.key, item.effect, item.value))
+            elif item.operator == "Exists":
+                self._of_any_value.add((item.key, item.effect))
+
+    def tolerate(self, taint: records.Taint) -> bool:
+        """Whether any of them tolerates the taint."""
+        for key in (taint.key, ""):
+            for effect in (taint.effect, ""):
+                if (key, effect) in self._of_any_value or (key, effect, taint.value) in self._of_one_value:
+                    return True
+        return False
 
 
 class BindingLabelReaders:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
     from rebalancer.planning.landing.purpose import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
+    from rebalancer.scheduling.matching import Tolerations
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -134,10 +135,8 @@ class Misplaced(Strategy):
     }
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
-        from rebalancer.scheduling.matching import tolerates_any  # noqa: PLC0415 - imports numpy
-
         super().__init__(prepared, settings)
-        self._tolerates_any = tolerates_any
+        self._tolerations: dict[PodClass, Tolerations] = {}
         self._looked_at = 0  # pods for which filters or scores were computed anew
         self._is_limited = False  # a limit keeps pods that prefer another node
         soft = self.settings
@@ -205,7 +204,15 @@ class Misplaced(Strategy):
     def _untolerated(self, pod: PodClass, node: int, *effects: str) -> str:
         """The first taint of a node with one of these effects that pods of a class do not tolerate."""
         taints = (item for item in self._taints.get(node, ()) if item.effect in effects)
-        return next((item.key for item in taints if not self._tolerates_any(pod.spec.tolerations, item)), "")
+        tolerations = self._tolerations_of(pod)
+        return next((item.key for item in taints if not tolerations.tolerate(item)), "")
+
+    def _tolerations_of(self, pod: PodClass) -> Tolerations:
+        from rebalancer.scheduling.matching import Tolerations  # noqa: PLC0415 - imports numpy
+
+        if pod not in self._tolerations:
+            self._tolerations[pod] = Tolerations(pod.spec.tolerations)
+        return self._tolerations[pod]
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""

@@ -29,7 +29,7 @@ from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range, total_of
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak
 from rebalancer.scheduling.framework.unknown_scores import chances_of_all_scores
-from rebalancer.scheduling.matching import tolerates_any
+from rebalancer.scheduling.matching import Tolerations
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState, once_a_class
 from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.nodes import NodeOrder
@@ -261,7 +261,7 @@ class Scheduler:
                 mask &= plugin.filter(state, pod_class) == 0
         if state.added_taint is not None and TAINTS in self.profile.enabled(ExtensionPoint.FILTER):
             taint, nodes = state.added_taint
-            if not tolerates_any(state.classes[pod_class].spec.tolerations, taint):
+            if not Tolerations(state.classes[pod_class].spec.tolerations).tolerate(taint):
                 mask[list(nodes)] = False
         if state.nominated:
             mask[list(self._beside_nominated(state, pod_class, pod, candidates, mask))] = False

@@ -40,8 +40,8 @@ from rebalancer.scheduling.matching import (
     OWNER_KINDS,
     Owners,
     PodSelector,
+    Tolerations,
     label_match,
-    tolerates_any,
 )
 from rebalancer.scheduling.plugins.node_properties.node_affinity import required_by_pod
 from rebalancer.scheduling.plugins.node_properties.taint_toleration import untolerated_hard_taints
@@ -237,9 +237,9 @@ class PodTopologySpread(Plugin):
             if by_affinity:
                 counted &= required_by_pod(state, pod.spec)
             if constraint.honor_taints:
-                counted &= ~untolerated_hard_taints(state, pod.spec)
-                if state.added_taint is not None and not tolerates_any(
-                    pod.spec.tolerations, state.added_taint[0]
+                counted &= ~untolerated_hard_taints(state, pod_class)
+                if state.added_taint is not None and not Tolerations(pod.spec.tolerations).tolerate(
+                    state.added_taint[0]
                 ):
                     counted[list(state.added_taint[1])] = False
             rows = np.flatnonzero(counted) if int(np.count_nonzero(counted)) < column.count else None

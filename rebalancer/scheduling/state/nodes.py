@@ -308,13 +308,17 @@ class NodeIndex:
         return tuple(dict.fromkeys(taint for node in self.table.records for taint in node.spec.taints or ()))
 
     @cached_property
+    def taint_columns(self) -> Mapping[Taint, int]:
+        """The place of each distinct taint in ``taints``."""
+        return {taint: column for column, taint in enumerate(self.taints)}
+
+    @cached_property
     def taint_counts(self) -> IntArray:
         """(nodes, taints): how often a node carries each distinct taint."""
-        index = {taint: column for column, taint in enumerate(self.taints)}
-        counts = np.zeros((len(self), len(index)), np.int64)
+        counts = np.zeros((len(self), len(self.taints)), np.int64)
         for row, node in enumerate(self.table.records):
             for taint in node.spec.taints or ():
-                counts[row, index[taint]] += 1
+                counts[row, self.taint_columns[taint]] += 1
         return counts
 
     @cached_property

@@ -11,7 +11,7 @@ from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin
-from rebalancer.scheduling.matching import tolerates_any
+from rebalancer.scheduling.matching import Tolerations
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
@@ -29,6 +29,6 @@ class NodeUnschedulable(Plugin):
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where the node is cordoned and the pod does not tolerate it."""
         spec = state.classes[pod_class].spec
-        if tolerates_any(spec.tolerations, CORDON):
+        if Tolerations(spec.tolerations).tolerate(CORDON):
             return np.zeros(len(state.nodes), np.int64)
         return state.nodes.unschedulable.astype(np.int64)

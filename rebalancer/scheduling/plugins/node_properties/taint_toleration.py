@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-from rebalancer.cluster.records import PodSpec
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.matching import tolerates_any
+from rebalancer.scheduling.matching import Tolerations
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import NAMED_TAINT, OLD_TAINT_REASON
 
@@ -19,19 +18,34 @@ HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _SOFT = "PreferNoSchedule"
 
 
-def untolerated_hard_taints(state: ClusterState, spec: PodSpec) -> BoolArray:
-    """(nodes,) carries a NoSchedule or NoExecute taint that the pod does not tolerate."""
+def untolerated_taints(state: ClusterState, pod_class: int) -> BoolArray:
+    """(taints,) which of the distinct taints of all nodes the pods of a class do not tolerate."""
     nodes = state.nodes
-    tolerations = tuple(spec.tolerations or ())
+    spec = state.classes[pod_class].spec
+    given = tuple(spec.tolerations or ())
 
     def compute() -> BoolArray:
-        untolerated = [
-            taint.effect in HARD_EFFECTS and not tolerates_any(tolerations, taint) for taint in nodes.taints
-        ]
-        carries: BoolArray = nodes.taint_counts @ np.array(untolerated, np.int64) > 0
+        tolerations = Tolerations(given)
+        return np.array([not tolerations.tolerate(taint) for taint in nodes.taints], np.bool_)
+
+    # Most classes have tolerations that others have too, and long ones are hashed once a class.
+    def of_class() -> BoolArray:
+        return nodes.cached(untolerated_taints, given, compute)
+
+    return state.classes.cached(pod_class, untolerated_taints, "", of_class)
+
+
+def untolerated_hard_taints(state: ClusterState, pod_class: int) -> BoolArray:
+    """(nodes,) carries a NoSchedule or NoExecute taint that the pods of a class do not tolerate."""
+    nodes = state.nodes
+    untolerated = untolerated_taints(state, pod_class)
+
+    def compute() -> BoolArray:
+        hard = np.array([taint.effect in HARD_EFFECTS for taint in nodes.taints], np.bool_)
+        carries: BoolArray = nodes.taint_counts @ (untolerated & hard).astype(np.int64) > 0
         return carries
 
-    return nodes.cached(untolerated_hard_taints, tolerations, compute)
+    return nodes.cached(untolerated_hard_taints, untolerated.tobytes(), compute)
 
 
 class TaintToleration(Plugin):
@@ -46,18 +60,18 @@ class TaintToleration(Plugin):
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a hard taint is not tolerated; more where the reason names the taint."""
-        spec = state.classes[pod_class].spec
-        rejected = untolerated_hard_taints(state, spec)
+        rejected = untolerated_hard_taints(state, pod_class)
         codes = rejected.astype(np.int64)
         if not state.classes.release.has(NAMED_TAINT):
             return codes
-        number = {taint: index for index, taint in enumerate(state.nodes.taints, start=1)}
+        columns = state.nodes.taint_columns
+        untolerated = untolerated_taints(state, pod_class)
         for row in np.flatnonzero(rejected).tolist():
             taints = state.nodes.table.records[row].spec.taints or ()
             codes[row] = next(
-                number[taint]
+                columns[taint] + 1
                 for taint in taints
-                if taint.effect in HARD_EFFECTS and not tolerates_any(spec.tolerations, taint)
+                if taint.effect in HARD_EFFECTS and untolerated[columns[taint]]
             )
         return codes
 
@@ -71,15 +85,10 @@ class TaintToleration(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
-        tolerations = [
-            item for item in state.classes[pod_class].spec.tolerations or () if item.effect in ("", _SOFT)
-        ]
         nodes = state.nodes
-        untolerated = np.array(
-            [taint.effect == _SOFT and not tolerates_any(tolerations, taint) for taint in nodes.taints],
-            np.int64,
-        )
-        counts: IntArray = nodes.taint_counts[feasible] @ untolerated
+        soft = np.array([taint.effect == _SOFT for taint in nodes.taints], np.bool_)
+        untolerated = untolerated_taints(state, pod_class) & soft
+        counts: IntArray = nodes.taint_counts[feasible] @ untolerated.astype(np.int64)
         return counts
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
