@@ -238,9 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--gates", default="", metavar="A=true,B=false", help="feature gates of both sides")
     parser.add_argument("--keep", metavar="FOLDER", help="write a minimal case of every kind of difference")
-    parser.add_argument(
-        "--table", action="store_true", help="write the rates to RESULTS.md beside this"
-    )
+    parser.add_argument("--table", action="store_true", help="write the rates to RESULTS.md beside this")
     parser.add_argument("--add-to-table", action="store_true", help="add them to those that stand there")
     return parser
 
