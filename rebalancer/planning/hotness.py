@@ -68,6 +68,15 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
         return not np.any(percent > self.cool_to[row])
 
+    def to_cool(self, row: int, percent: FloatArray) -> BoolArray:
+        """(resources,) above coolTo: those in which the node is hot, or all where it is hot in none of them.
+
+        A pod that was to leave a hot node still leaves where the node is only above its coolTo by then.
+        """
+        above = np.asarray(percent > self.cool_to[row], np.bool_)
+        hot = above & self.resources[row]
+        return hot if hot.any() else above
+
     def above(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         """(…, resources) points above coolTo, in the resources in which nodes are hot; 0 in all others.
 

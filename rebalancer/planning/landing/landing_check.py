@@ -111,12 +111,10 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
 
     def _must_cool(self, landings: Landings) -> BoolArray:
         """(resources,) in which the node that is left must cool."""
-        source = landings.source
-        above = np.asarray(landings.before > self.hotness.cool_to[source], np.bool_)
-        hot = above & self.hotness.resources[source]
-        if self.fills is not None and not self.hotness.hot[source]:
-            return np.zeros_like(above)
-        return hot if hot.any() else above
+        to_cool = self.hotness.to_cool(landings.source, landings.before)
+        if self.fills is not None and not self.hotness.hot[landings.source]:
+            return np.zeros_like(to_cool)
+        return to_cool
 
     def _may_gain(self, landings: Landings) -> BoolArray:
         """(resources,) in one of which a landing has to gain: where the pod takes nothing it gains none."""

@@ -116,6 +116,17 @@ def test_a_pod_whose_node_is_below_its_threshold_but_not_cool_still_moves() -> N
     assert failing(a_cluster(load={"hot": 70}, pod_load={"web-0": 2.0})) == {}
 
 
+def test_its_reason_then_names_the_level_that_is_above_coolto() -> None:
+    nodes = [a_node("hot"), a_node("cool", cpu=40), a_node("cold", cpu=80), a_node("small")]
+    inputs = a_cluster(nodes=nodes, load={"hot": 70}, pod_load={"web-0": 2.0})
+    (now,) = revalidate_moves(inputs, the_moves()).verdicts.values()
+
+    assert isinstance(now, Move)
+    assert now.because.startswith(
+        "hot is at 70.0 % cpu (cool at 65.0 %); its replacement will be placed on cold"
+    )
+
+
 def test_a_move_off_such_a_node_must_still_gain() -> None:
     inputs = a_cluster(load={"hot": 70, "cool": 64}, pod_load={"web-0": 2.0})
     assert "minGain 5" in failing(inputs)["web-0"]

@@ -75,11 +75,15 @@ class HotNodes(Strategy):
         return move.candidate.wish.message or self._levels(move.candidate.source, move.before)
 
     def _levels(self, node: NodeRow, percent: FloatArray) -> str:
+        """The figures for which pods leave a node: above coolTo, or in what it is hot where none is."""
         hotness = self.prepared.hotness
+        shown = hotness.to_cool(node, percent)
+        if not shown.any():
+            shown = hotness.resources[node]
         levels = ", ".join(
             f"{percent[column]:.1f} % {resource} (cool at {hotness.cool_to[node, column]:.1f} %)"
             for column, resource in enumerate(hotness.names)
-            if hotness.resources[node, column]
+            if shown[column]
         )
         return f"{self.prepared.inputs.snapshot.nodes.names[node]} is at {levels}"
 

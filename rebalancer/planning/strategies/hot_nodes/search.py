@@ -282,7 +282,7 @@ class ReliefSearch:
             usual = sum(relieved[at] for at in here) / sum(price[at] for at in here)
             for at in here:
                 if not self._partial and not points[at][cools[node]].any():
-                    unpaid[at] = self._stays_hot(node, percent)
+                    unpaid[at] = self._cools_nothing(node, percent)
                     continue
                 least = self.asked
                 if points[at][cools_later[node]].any():
@@ -315,13 +315,14 @@ class ReliefSearch:
                 needless.add(at)
         return needless
 
-    def _stays_hot(self, node: int, percent: FloatArray) -> NotMoved:
-        hotness = self.pods.hotness
-        row = self.pods.nodes[node]
-        above = hotness.resources[row] & (percent[node] > hotness.hot_above[row] + NEGLIGIBLE)
+    def _cools_nothing(self, node: int, percent: FloatArray) -> NotMoved:
+        """That a node stays hot in what a pod takes away, or that it cools although the pod takes nothing."""
+        still_hot = self.pods.still_hot(percent)[node]
+        if not still_hot.any():
+            return _NOT_NEEDED
         levels = ", ".join(
-            f"{percent[node, column]:.1f} % {hotness.names[column]}"
-            for column in np.flatnonzero(above).tolist()
+            f"{percent[node, column]:.1f} % {self.pods.hotness.names[column]}"
+            for column in np.flatnonzero(still_hot).tolist()
         )
         message = f"its node would stay hot at {levels}, and planning.partialRelief is false"
         return NotMoved(Reason.CANNOT_COOL, message)
