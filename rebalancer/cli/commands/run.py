@@ -108,7 +108,8 @@ def run(
         try:
             dry_run = run_options.dry_run
             ask = not yes and not dry_run and _can_be_asked()
-            shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
+            cluster = run_options.cluster or options.kube_cluster or options.context or ""
+            shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask, cluster=cluster)
             plan, outcomes = _carried_out(options, run_options, shown, metrics)
             code = session.exit_code = outcomes.exit_code
         except RebalancerError as error:
@@ -231,9 +232,12 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
     return replace(run_options, journal=path)
 
 
-def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:
+def _show_plan(
+    plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False, cluster: str = ""
+) -> None:
     """Show people the plan, and ask them; programs read the outcomes, which hold the moves.
 
+    ``cluster`` is the name that they gave it, if any: by ``--cluster-name``, ``--cluster`` or ``--context``.
     A plan that its reader does not want to see is not carried out.
     """
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
@@ -252,7 +256,10 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
             ) from error
     if ask and plan.moves:
         count = len(plan.moves)
-        question = f"Evict {counted(count, 'pod')} now?"
+        where = plan.source
+        if cluster:
+            where = f"{cluster} ({plan.source})"
+        question = f"Evict {counted(count, 'pod')} on {where}?"
         if not _confirmed(question):
             raise StopRequestedError("not confirmed: nothing was evicted")
 

@@ -23,9 +23,26 @@ def test_on_a_terminal_nothing_is_evicted_without_a_yes(
 ) -> None:
     result = rebalancer_program("run")
 
-    assert "Evict 2 pods now?" in result.stderr
+    assert "Evict 2 pods on production? [y/N]" in result.stderr
     assert "Outcome" not in result.stdout
     assert result.exit_code in (2, 130)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--context", "prod-eu-1"),
+        ("--cluster", "prod-eu-1", "--context", "admin"),
+        ("--cluster-name", "prod-eu-1"),
+        ("--cluster-name", "prod-eu-1", "--context", "arn:aws:eks:eu-west-1:1:cluster/prod-eu-1"),
+    ],
+)
+def test_the_question_names_the_cluster_as_the_user_did(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, arguments: tuple[str, ...]
+) -> None:
+    result = rebalancer_program("run", *arguments, typed="n\n")
+
+    assert "Evict 2 pods on prod-eu-1 (production)? [y/N]" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -63,12 +80,12 @@ def test_scripts_and_dry_runs_are_not_asked(
 ) -> None:
     result = rebalancer_program("run", option)
 
-    assert "now?" not in result.stderr
+    assert "[y/N]" not in result.stderr
     assert "Outcome" in result.stdout
 
 
 def test_without_a_terminal_nothing_is_asked(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    assert "now?" not in rebalancer_program("run").stderr
+    assert "[y/N]" not in rebalancer_program("run").stderr
 
 
 def test_on_a_terminal_the_journal_is_a_file_of_the_user(
