@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -24,16 +25,20 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
-from rebalancer.files import make_durable, may_exist, refusing
+from rebalancer.files import is_file, make_durable, may_exist, refusing
 from rebalancer.planning.plan import Move
 from rebalancer.redaction import safe_json, without_secrets
+
+LOGGER = logging.getLogger(__name__)
 
 RUN_STARTED = "run-started"
 EVICTING = "evicting"  # each before the request, and followed by what it came to
 RESTARTING = "restarting"
 ASKING = "asking"  # in their stead in a dry run
 _MAX_TEXT_LENGTH = 1000
-_MAX_FILE_BYTES = 256 << 20
+MAX_BYTES = (
+    16 << 20
+)  # some 50,000 lines, of weeks of runs: as many as one reads, and as fit in 256 MiB decoded
 
 
 class JournalError(SafetyError):
@@ -111,21 +116,41 @@ class Journal(msgspec.Struct, eq=False):
         self.close()
 
 
+def rotate(path: Path) -> None:
+    """Rename a journal that has grown to ``MAX_BYTES`` to ``.1``, in place of the one before; between runs.
+
+    Raises InputError when it cannot be renamed.
+    """
+    with refusing("cannot rotate the journal", path, "name a file in a folder that may be written"):
+        if may_exist(path) and path.is_file() and path.stat().st_size >= MAX_BYTES:
+            path.replace(path.with_name(f"{path.name}.1"))
+            make_durable(path.parent)
+
+
 _TEXTS = ("time", "run", "event", "uid", "pod", "from")  # by which lines are distinguished
 
 
 def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The lines of a journal, without last lines of runs that a crash cut short.
+    """The lines of a journal, without last lines of runs that a crash cut short; of a long one, its end.
 
     Raises InputError, with file and line, for any other line that is not a JSON object.
     """
-    content = read_bytes(path, largest=_MAX_FILE_BYTES)
+    content, skipped_bytes = _end_of(path)
     texts = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
+    place = f"{path}"
+    if skipped_bytes:
+        LOGGER.warning(
+            "%s is longer than %d MiB: only its end is read, without the first %d bytes",
+            path,
+            MAX_BYTES >> 20,
+            skipped_bytes,
+        )
+        place = f"{path}: behind byte {skipped_bytes}"
     lines: list[Mapping[str, Any]] = []
     broken: InputError | None = None
     for number, text in texts:
         try:
-            line = _decode(text, f"{path}:{number}")
+            line = _decode(text, f"{place}:{number}")
         except InputError as error:
             if broken is not None:
                 raise broken from None
@@ -138,6 +163,23 @@ def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
     if broken is not None and not lines and content.endswith(b"\n"):  # a whole line, and so no journal
         raise broken
     return tuple(lines)
+
+
+def _end_of(path: Path) -> tuple[bytes, int]:
+    """The last whole lines of a file, at most ``MAX_BYTES``; and how many bytes stand before them."""
+    if not is_file(path):
+        return read_bytes(path, largest=MAX_BYTES), 0
+    with refusing("cannot be read", path), path.open("rb") as file:
+        begin = max(file.seek(0, os.SEEK_END) - MAX_BYTES, 0)
+        if begin == 0:
+            file.seek(0)
+            return file.read(MAX_BYTES), 0
+        file.seek(begin - 1)
+        cut_line = file.readline(MAX_BYTES)
+        if not cut_line.endswith(b"\n"):
+            raise InputError("not a journal: a line of it is too long", where=str(path))
+        begin += len(cut_line) - 1
+        return file.read(MAX_BYTES), begin
 
 
 def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:

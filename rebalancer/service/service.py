@@ -36,6 +36,7 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.counting import counted
 from rebalancer.deadlines import CLOSING_SECONDS, Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
+from rebalancer.execution.journal import rotate
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions, open_api
@@ -174,6 +175,8 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         if self._following.tally is not None:
             store = state_store(self._options, self._api, acts=True)
             keep_agreement(store, self._following.tally)
+        if self._settings.journal is not None:
+            rotate(self._settings.journal)
         log = LogObserver(LOGGER, journaled=self._settings.journal is None)
         _, outcomes = Run(
             environment,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import ExitCode
+from rebalancer.execution.journal import MAX_BYTES, read_journal
 from rebalancer_demo.hot_cluster import WATCHER_ADDRESS
 from rebalancer_demo.usage import CPU_ANNOTATION
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster
@@ -50,6 +51,18 @@ def test_with_act_the_cluster_cools_and_stays_cool(cluster: Cluster) -> None:
     assert cluster.holder == ""
     assert cluster.gone == evicted
     assert not [line for line in replica.log if "Traceback" in line]
+
+
+def test_with_act_a_long_journal_is_rotated_before_a_run(cluster: Cluster, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    with journal.open("wb") as file:
+        file.truncate(MAX_BYTES)
+
+    cluster.start("--act", f"--journal={journal}")
+    eventually(lambda: cluster.hottest() < 80, awaited="the nodes cooled")
+
+    assert (tmp_path / "journal.jsonl.1").stat().st_size == MAX_BYTES
+    assert {line["pod"] for line in read_journal(journal) if line["event"] == "evicting"}
 
 
 def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: Cluster) -> None:

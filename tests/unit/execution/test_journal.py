@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.execution.journal import Journal, JournalError, in_flight, read_journal
+from rebalancer.execution.journal import MAX_BYTES, Journal, JournalError, in_flight, read_journal, rotate
 from tests.unit.execution.builders import NOW, a_move
 
 
@@ -186,3 +186,68 @@ def test_a_journal_that_cannot_be_begun_leaves_no_file_open(
     with pytest.raises(InputError, match="cannot open the journal: Input/output error"):
         Journal.to_file(tmp_path / "journal.jsonl", "run", lambda: 0.0)
     assert [stream.closed for stream in opened] == [True]
+
+
+def a_long_journal(path: Path) -> None:
+    """Longer than what is read, of a run whose first eviction and whose last are in flight."""
+    padding = "x" * 900
+    with path.open("w") as file:
+        for number in range(MAX_BYTES // 900 + 1000):
+            line = {"event": "outcome", "run": "run-1", "uid": f"uid-{number}", "because": padding}
+            file.write(json.dumps(line) + "\n")
+    write(path, "evicting", run="run-2")
+
+
+def test_of_a_long_journal_the_end_is_read_and_it_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal"
+    a_long_journal(path)
+
+    lines = read_journal(path)
+
+    assert 10_000 < len(lines) < MAX_BYTES // 900 + 1000
+    assert lines[0]["uid"].startswith("uid-")
+    assert [line["pod"] for line in in_flight(lines)] == ["shop/web-1"]
+    assert "only its end is read" in caplog.text
+
+
+def test_a_long_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with path.open("wb") as file:
+        file.truncate(MAX_BYTES * 3)
+    with pytest.raises(InputError, match="a line of it is too long"):
+        read_journal(path)
+
+
+def test_a_journal_is_rotated_once_it_is_as_long_as_what_is_read_and_one_earlier_is_kept(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal"
+    earlier = tmp_path / "journal.1"
+    rotate(path)
+    write(path, "run-started", run="run-1")
+    rotate(path)
+    assert not earlier.exists()
+
+    for run in ("run-2", "run-3"):
+        a_long_journal(path)
+        rotate(path)
+        write(path, "run-started", run=run)
+
+    assert [line["run"] for line in read_journal(path)] == ["run-3"]
+    assert [line["run"] for line in in_flight(read_journal(earlier))] == ["run-2"]
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["journal", "journal.1"]
+
+
+def test_a_pipe_is_not_rotated_and_what_cannot_be_rotated_is_an_input_error(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    rotate(pipe)
+    assert pipe.is_fifo()
+
+    path = tmp_path / "journal"
+    a_long_journal(path)
+    (tmp_path / "journal.1").mkdir()
+    with pytest.raises(InputError, match="cannot rotate the journal"):
+        rotate(path)
