@@ -84,7 +84,7 @@ fuzz: $(STAMP)
 # Searches with workers of Dask, which is what their extra installs: the same results as by one process.
 dask: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tune.lock
-	$(BIN)/python -m pytest -q tests/lab/test_dask.py tests/lab/test_places.py $(ARGS)
+	$(BIN)/python -m pytest -q tests/lab/timeline/test_dask.py tests/lab/timeline/test_places.py $(ARGS)
 
 # Changes what evicts, remembers and decodes in one place at a time: its unit tests have to notice 95 % of a sample.
 # MODULES="execution/lease state/run_state" limits it; ARGS="--each 0" tries every change. Takes an hour.

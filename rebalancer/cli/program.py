@@ -172,15 +172,20 @@ def _version() -> dict[str, Any]:
 
 
 def _version_text(value: Mapping[str, Any]) -> str:
-    from rebalancer.scheduling.versions.verified import compared_prerelease  # noqa: PLC0415 - not for --help
+    from rebalancer.scheduling.versions.verified import (  # noqa: PLC0415 - not for --help
+        VERIFIED,
+        compared_prerelease,
+        verified_in_words,
+    )
 
-    verified = []
-    for minor in value["verifiedKubernetes"]:
-        prerelease = compared_prerelease(minor)
-        verified.append(f"{minor} (as of {prerelease})" if prerelease else minor)
+    verified = verified_in_words()
+    newest = VERIFIED[-1]
+    prerelease = compared_prerelease(newest)
+    if prerelease:
+        verified = f"{verified.removesuffix(newest)}{prerelease}"
     return (
         f"rebalancer {value['version']}\n"
-        f"verified against kube-scheduler {', '.join(verified)}\n"
+        f"verified against kube-scheduler {verified}\n"
         f"Python {value['python']} on {value['platform']}\n"
     )
 
