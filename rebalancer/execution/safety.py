@@ -19,7 +19,8 @@ a dead scheduler nor condemn a live one:
     renewed 70 s ago                      watched: renewed within 15 s, so the clocks differ, and it is alive
     renewed 70 s ago                      watched: unchanged for 15 s, so it is dead
 
-A Lease that another scheduler's pod holds is no proof, however fresh: the two compete for it.
+A Lease that another scheduler's pod holds is no proof, however fresh: the two compete for it. The one of the
+cluster's default scheduler is proof of a second one only while one of its own pods, known by name, holds it.
 
 A scheduler without a Lease is alive when its pods are running and ready; all else is unknown. Its pods are
 those that the policy selects, those that mount its configuration, else those of its image. Pods of one
@@ -203,12 +204,20 @@ def _by_lease(
     when = f"{was} renewed " + (f"{age:.0f} s ago" if age >= 0 else f"{-age:.0f} s ahead of our clock")
     if holder and abs(age) <= valid:
         return SchedulerHealth(location.name, True, when)
-    changed, watched = _watched(api, lease, found, valid)
-    if not changed:
+    renewed, watched = _watched(api, lease, found, valid)
+    if renewed is None:
         why = f"{when}, and not again in the {watched:.0f} s for which it was watched"
         return SchedulerHealth(location.name, False, why)
+    if stranger := _held_by_another(location, lease, text_of(spec_of(renewed), "holderIdentity")[:200]):
+        return stranger
     why = f"; its clock differs from ours by about {abs(age):.0f} s" if holder else ""
     return SchedulerHealth(location.name, True, f"{when}, and again while it was watched{why}")
+
+
+_WITHOUT_COMPETING = (
+    "in its configuration, turn leader election off (leaderElection.leaderElect: false) or give it a Lease "
+    "of its own (leaderElection.resourceName)"
+)
 
 
 def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str) -> SchedulerHealth | None:
@@ -221,29 +230,32 @@ def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str)
         alive = None if location.named_by == NAMED_BY_POLICY else False
         why = (
             f"{lease} is held by pod {other} of another scheduler: the two compete for it, and only its "
-            "holder schedules; give this one a Lease of its own (leaderElection.resourceName of its "
-            "configuration), or name the pods that run it in scheduler.pods"
+            f"holder schedules; {_WITHOUT_COMPETING}, or name the pods that run it in scheduler.pods"
         )
         return SchedulerHealth(location.name, alive, why)
     if holder and location.is_held_by_a_stranger(holder):
-        own = ", ".join(sorted(location.own_hosts))
+        own = ", ".join(sorted(location.own_hosts)) or "none is known"
         why = f"{lease} is held by {holder}, which is none of its pods ({own})"
+        if location.wants_the_lease_of_another:
+            why += f"; {_WITHOUT_COMPETING}"
         return SchedulerHealth(location.name, None, why)
     return None
 
 
-def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: float) -> tuple[bool, float]:
-    """Whether somebody renews the Lease within ``seconds``, and for how long it was watched."""
+def _watched(
+    api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: float
+) -> tuple[dict[str, Any] | None, float]:
+    """The Lease as somebody renews it within ``seconds``, else None, and for how long it was watched."""
     since = api.retries.clock()
     while (watched := api.retries.clock() - since) < seconds:
         if api.retries.wait(min(_LOOK_SECONDS, seconds)):
             raise StopRequestedError(f"asked to stop while {lease} was watched")
         item = read_lease(api, lease)
         if item is None:
-            return False, api.retries.clock() - since
+            return None, api.retries.clock() - since
         if record_of(item) != record_of(found) and text_of(spec_of(item), "holderIdentity"):
-            return True, api.retries.clock() - since
-    return False, watched
+            return item, api.retries.clock() - since
+    return None, watched
 
 
 def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
@@ -298,6 +310,9 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
         if location.lease is not None:
             lease = read_lease(api, location.lease)
             if lease is not None:
+                holder = text_of(spec_of(lease), "holderIdentity")[:200]
+                if stranger := _held_by_another(location, location.lease, holder):
+                    return SchedulerStart(None, stranger.message)
                 never = f"{location.lease} does not say when it was acquired"
                 acquired = _time_in(spec_of(lease), "acquireTime", never)
                 when = times.render(acquired)

@@ -5,13 +5,14 @@ run a scheduler, ``scheduler_pods`` tells; where two of its pods have different 
 
 The Lease that the policy names, else the one that the configuration's leader election names, counts alone: a
 scheduler that waits for it is ready and schedules nothing. A configuration that names none means the Lease
-kube-system/kube-scheduler, which the cluster's default scheduler holds; that says nothing about a second
-scheduler, whose pods are looked at instead.
+kube-system/kube-scheduler, for which a second scheduler then competes with the cluster's default one: only
+while one of its own pods holds it is it alive. Flags of its pods count over the configuration.
 
     no configuration, default-scheduler                           lease kube-system/kube-scheduler
     leaderElection: {resourceName: trimaran}                      lease kube-system/trimaran
     leaderElection: {leaderElect: false}                          pods
-    profiles: [trimaran], nothing said about leader election      pods
+    --leader-elect=false                                          pods
+    profiles: [trimaran], nothing said about leader election      lease kube-system/kube-scheduler of its pods
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from msgspec.structs import replace
 
 from rebalancer.addresses import checked_address
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.cluster.records.pods import PROGRAM
+from rebalancer.cluster.records.pods import LEASE_NAME_FLAG, PROGRAM
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document
 from rebalancer.documents.models import did_you_mean, validate
@@ -42,6 +43,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.scheduler_pods import (
     SchedulerPod,
     gates_of,
+    leader_election_of,
     pods_of_each,
     pods_of_schedulers,
     ready_since,
@@ -386,7 +388,15 @@ class SchedulerLocation(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """What an observation calls it."""
-        return "; ".join(str(part) for part in (self.lease, self.pods) if part is not None)
+        parts = [str(part) for part in (self.lease, self.pods) if part is not None]
+        if self.wants_the_lease_of_another:
+            parts.insert(0, self.name)  # the Lease says of each of them something else
+        return "; ".join(parts)
+
+    @property
+    def wants_the_lease_of_another(self) -> bool:
+        """Whether its Lease is the one that the cluster's default scheduler has, which it is not."""
+        return self.lease == _USUAL_LEASE and not self.serves_default
 
     def competitor(self, holder: str) -> str:
         """The pod of another scheduler that holds the Lease, as namespace/name; empty for none."""
@@ -394,12 +404,13 @@ class SchedulerLocation(msgspec.Struct, frozen=True):
         other = self.other_hosts.get(host, "")
         if host not in self.own_hosts:
             return other
-        # Both share the network of one node; the usual Lease is that of the cluster's default scheduler.
-        return other if self.lease == _USUAL_LEASE and not self.serves_default else ""
+        # Both share the network of one node.
+        return other if self.wants_the_lease_of_another else ""
 
     def is_held_by_a_stranger(self, holder: str) -> bool:
-        """Whether the holder is none of its pods, all of which are known by name."""
-        return self.hosts_are_certain and _host_of(holder) not in self.own_hosts
+        """Whether the holder is none of its pods, which are all known by name or must be."""
+        must_be_known = self.hosts_are_certain or self.wants_the_lease_of_another
+        return must_be_known and _host_of(holder) not in self.own_hosts
 
 
 _USUAL_LEASE = LeaseName("kube-system", "kube-scheduler")
@@ -457,18 +468,20 @@ def locate(
         serves_default=scheduler.serves_default,
     )
     stated = scheduler.settings.lease
-    election = scheduler.configuration.leader_election
+    configured = scheduler.configuration.leader_election
+    election = leader_election_of(scheduler.pods, configured)
     if stated is not None:
         lease = LeaseName(stated.namespace, stated.name)
         return replace(location, lease=lease, named_by=NAMED_BY_POLICY)
     if not election.enabled:
-        return replace(location, lease=None, why_no_lease="its configuration turns leader election off")
-    source = scheduler.configuration.source
-    if not election.named and not scheduler.serves_default:
-        why = f"{source} names no lease of its own (leaderElection.resourceName)"
-        return replace(location, lease=None, why_no_lease=why)
+        where = "--leader-elect=false of its pods" if configured.enabled else "its configuration"
+        return replace(location, lease=None, why_no_lease=f"{where} turns leader election off")
     lease = LeaseName(election.namespace, election.name)
-    return replace(location, lease=lease, named_by=f"leaderElection of {source}" if election.named else "")
+    if not election.named:
+        return replace(location, lease=lease)
+    if election == replace(configured, enabled=True):
+        return replace(location, lease=lease, named_by=f"leaderElection of {scheduler.configuration.source}")
+    return replace(location, lease=lease, named_by=f"{LEASE_NAME_FLAG} of its pods")
 
 
 NAMED_BY_POLICY = "scheduler.lease of the policy"

@@ -17,16 +17,26 @@ from pathlib import PurePath
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
-from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values, is_scheduler, stated_gates
+from rebalancer.cluster.records.pods import (
+    CONFIG_FLAG,
+    LEASE_NAME_FLAG,
+    LEASE_NAMESPACE_FLAG,
+    flag_values,
+    is_scheduler,
+    stated_gates,
+    stated_leader_election,
+)
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.policy.schedulers import SchedulerSettings
-from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME
+from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, LeaderElection
 from rebalancer.scheduling.versions.release import major_minor, minor_of
 
 _OWNER_OF_STATIC_PODS = "Node"
+_FLAGS_COUNT_OVER_FILES_SINCE = 22  # the minor; kubernetes v1.22.17 cmd/kube-scheduler/app/options/options.go
 
 
 class SchedulerPod(msgspec.Struct, frozen=True, eq=False):
@@ -61,6 +71,22 @@ class SchedulerPod(msgspec.Struct, frozen=True, eq=False):
     def configuration_files(self) -> list[str]:
         """The paths that its --config names."""
         return flag_values(self.container.args or (), CONFIG_FLAG)
+
+    def leader_election(self, configured: LeaderElection) -> LeaderElection:
+        """That of its configuration, as the flags on its command line change it."""
+        minor = minor_of(self.version)
+        if self.configuration_files and minor is not None and minor < _FLAGS_COUNT_OVER_FILES_SINCE:
+            return configured
+        arguments = self.container.args or ()
+        election = configured
+        stated = stated_leader_election(arguments)
+        if stated is not None:
+            election = replace(election, enabled=stated)
+        for namespace in flag_values(arguments, LEASE_NAMESPACE_FLAG):
+            election = replace(election, namespace=namespace, named=True)
+        for name in flag_values(arguments, LEASE_NAME_FLAG):
+            election = replace(election, name=name, named=True)
+        return election
 
     def mounts(self, config_map: str) -> bool:
         """Whether it has a volume of this ConfigMap."""
@@ -169,6 +195,14 @@ def gates_of(pods: Iterable[SchedulerPod]) -> dict[str, bool] | None:
     """The gates on the command lines of these pods; None when not all are known, or they differ."""
     found = [item.gates for item in pods]
     return found[0] if found and all(item == found[0] for item in found) else None
+
+
+def leader_election_of(pods: Iterable[SchedulerPod], configured: LeaderElection) -> LeaderElection:
+    """How these pods elect a leader; where their flags differ, some may wait for their configuration's."""
+    found = {item.leader_election(configured) for item in pods}
+    if len(found) > 1:
+        return replace(configured, enabled=True)
+    return found.pop() if found else configured
 
 
 def ready_since(pods: Iterable[SchedulerPod], snapshot: Snapshot) -> list[float]:

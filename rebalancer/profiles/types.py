@@ -222,7 +222,7 @@ class LeaderElection(msgspec.Struct, frozen=True):
     """The Lease by which the replicas of a scheduler choose their leader.
 
     Defaults: Kubernetes v1.35 pkg/scheduler/apis/config/v1/defaults.go. ``named`` says that the configuration
-    itself names the Lease.
+    itself names the Lease, or a flag.
     """
 
     enabled: bool = True

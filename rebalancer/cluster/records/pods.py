@@ -1,7 +1,8 @@
 """Pods and nodes, with the fields that scheduling and eviction look at.
 
-Of command lines only that of a kube-scheduler is kept, as far as it decides placements: its feature gates
-and the file of its configuration. Others are dropped as soon as they are decoded: they may hold secrets.
+Of command lines only that of a kube-scheduler is kept, as far as it decides placements or says where the
+scheduler shows that it is alive: its feature gates, the file of its configuration and its leader election.
+Others are dropped as soon as they are decoded: they may hold secrets.
 
     command: [kube-scheduler, --config=/etc/c.yaml, --feature-gates=A=true]    is kept as
     command: [kube-scheduler], args: [--config=/etc/c.yaml, --feature-gates=A=true]
@@ -18,6 +19,10 @@ from rebalancer.cluster.records import base
 PROGRAM = "kube-scheduler"
 _FLAG = "--feature-gates"
 CONFIG_FLAG = "--config"
+_LEADER_ELECT_FLAG = "--leader-elect"
+LEASE_NAMESPACE_FLAG = "--leader-elect-resource-namespace"
+LEASE_NAME_FLAG = "--leader-elect-resource-name"
+_KEPT_FLAGS = (CONFIG_FLAG, _FLAG, LEASE_NAMESPACE_FLAG, LEASE_NAME_FLAG)
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -32,7 +37,7 @@ def is_scheduler(image: str) -> bool:
 
 
 def kept_arguments(image: str, command: Sequence[str], arguments: Sequence[str]) -> list[str] | None:
-    """The gates and the file on a kube-scheduler's command line; None for any other, or if not understood."""
+    """What is kept of a kube-scheduler's command line; None for any other, or if not understood."""
     tokens = [*command, *arguments]
     if not is_scheduler(image) or not tokens:
         return None
@@ -40,13 +45,30 @@ def kept_arguments(image: str, command: Sequence[str], arguments: Sequence[str])
         del tokens[0]
     if tokens and not tokens[0].startswith("-"):
         return None  # a shell, or another program that starts it
-    return [f"{flag}={text}" for flag in (CONFIG_FLAG, _FLAG) for text in flag_values(tokens, flag)]
+    kept = [f"{flag}={text}" for flag in _KEPT_FLAGS for text in flag_values(tokens, flag)]
+    elects = stated_leader_election(tokens)
+    if elects is not None:
+        kept.append(f"{_LEADER_ELECT_FLAG}={str(elects).lower()}")
+    return kept
 
 
 def flag_values(tokens: Sequence[str], wanted: str) -> list[str]:
     """The values of a flag, given with = or as the next token."""
     found = [token.removeprefix(f"{wanted}=") for token in tokens if token.startswith(f"{wanted}=")]
     return found + [value for flag, value in itertools.pairwise(tokens) if flag == wanted]
+
+
+def stated_leader_election(tokens: Iterable[str]) -> bool | None:
+    """Whether the last flag of a kube-scheduler's leader election turns it on or off; None without one.
+
+    A flag of a boolean has no value in the next token: without a value it means true.
+    """
+    elects = None
+    for token in tokens:
+        flag, _, text = token.partition("=")
+        if flag == _LEADER_ELECT_FLAG:
+            elects = True if token == flag else _BOOLEANS.get(text.lower())
+    return elects
 
 
 def stated_gates(arguments: Iterable[str]) -> dict[str, bool] | None:
@@ -78,7 +100,7 @@ class RestartRule(base.Record, frozen=True):
 
 
 class Container(base.Record, frozen=True):
-    """A container or init container; of its command line a kube-scheduler's feature gates stay."""
+    """A container or init container; of its command line the ``kept_arguments`` stay."""
 
     name: str = ""
     image: str = ""

@@ -259,3 +259,28 @@ def test_a_suggested_policy_names_both_and_a_rule_by_pods_where_one_of_them_scor
     assert "pods" in named_resources(policy)
     plan = planned(cluster)
     assert not any("is started with --config" in text for text in plan["warnings"])
+
+
+def test_a_second_one_that_waits_for_the_lease_of_the_default_one_keeps_its_pods_until_it_does_not_elect(
+    cluster: HotCluster,
+) -> None:
+    def says_nothing(item: Object) -> None:
+        text = CONFIGURATION.replace("leaderElection: {leaderElect: false}\n", "")
+        item["data"] = {"scheduler-config.yaml": text}
+
+    def does_not_elect(pod: Object) -> None:
+        pod["spec"]["containers"][0]["command"].append("--leader-elect=false")
+
+    def master_holds(lease: Object) -> None:
+        lease["spec"]["holderIdentity"] = "master_1"
+
+    store = cluster.sandbox.store
+    assert store.mutate("configmaps", "scheduler-plugins", "scheduler-config", says_nothing) is not None
+    assert store.mutate("leases", "kube-system", "kube-scheduler", master_holds) is not None
+    plan = planned(cluster)
+    assert workloads(plan["moves"]) == {"app"}
+    kept = [item for item in plan["kept"] if item["reason"] == "SchedulerNotAlive"]
+    assert workloads(kept) == {"busybox"}
+    assert all("(leaderElection.leaderElect: false)" in item["because"] for item in kept)
+    assert store.mutate("pods", "scheduler-plugins", "second-1", does_not_elect) is not None
+    assert workloads(planned(cluster)["moves"]) == {"app", "busybox"}

@@ -74,3 +74,10 @@ def test_without_lease_and_pods_it_is_unknown() -> None:
     found = start(BY_IMAGE)
     assert found.at is None
     assert "there are no pods" in found.because
+
+
+def test_when_another_scheduler_acquired_the_lease_says_nothing_of_this_one() -> None:
+    location = SchedulerLocation("trimaran", BY_LEASE.lease, other_hosts={"node-1": "kube-system/first"})
+    found = start(location, [acquired(times.render_micro(ACQUIRED))])
+    assert found.at is None
+    assert "is held by pod kube-system/first of another scheduler" in found.because

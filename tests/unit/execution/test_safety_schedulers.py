@@ -12,7 +12,12 @@ from rebalancer.cluster import times
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
 from rebalancer.execution.safety import SchedulerHealth, scheduler_health
-from rebalancer.planning.scheduler_facts import NAMED_BY_POLICY, PodSelection, SchedulerLocation
+from rebalancer.planning.scheduler_facts import (
+    NAMED_BY_POLICY,
+    LeaseName,
+    PodSelection,
+    SchedulerLocation,
+)
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_LEASE, LEASE, a_lease, a_scheduler_pod
@@ -28,7 +33,8 @@ def seen(
 ) -> tuple[SchedulerHealth, FakeTime]:
     def handler(request: Request) -> Answer:
         if request.path.endswith("/leases"):
-            assert request.query["fieldSelector"] == "metadata.name=trimaran"
+            assert location.lease is not None
+            assert request.query["fieldSelector"] == f"metadata.name={location.lease.name}"
             found = lease() if callable(lease) else lease
             kind = "LeaseList"
         else:
@@ -243,3 +249,63 @@ def test_a_lease_that_none_of_a_schedulers_known_pods_holds_is_no_proof() -> Non
     found, _ = seen(location, lease=[a_lease(3.0)])
     assert found.alive is None
     assert "which is none of its pods (trimaran-0)" in found.message
+
+
+# A second scheduler that elects a leader by the names of kube-scheduler, beside the cluster's default one.
+COMPETING = SchedulerLocation(
+    "trimaran",
+    LeaseName("kube-system", "kube-scheduler"),
+    pods=PodSelection(("sched",)),
+    own_hosts=frozenset({"trimaran-0"}),
+    hosts_are_certain=True,
+    other_hosts={"node-1": "kube-system/kube-scheduler-node-1"},
+    serves_default=False,
+)
+
+
+def test_a_second_scheduler_lives_while_one_of_its_own_pods_holds_the_usual_lease() -> None:
+    found, _ = seen(COMPETING, lease=[a_lease(3.0, holder="trimaran-0_abc")], pods=[a_scheduler_pod()])
+    assert found.alive is True
+
+
+def test_a_second_scheduler_that_waits_for_the_usual_lease_is_not_alive_though_its_pods_are_ready() -> None:
+    found, _ = seen(COMPETING, lease=[a_lease(3.0)], pods=[a_scheduler_pod()])
+    assert found == SchedulerHealth(
+        "trimaran",
+        False,
+        "lease kube-system/kube-scheduler is held by pod kube-system/kube-scheduler-node-1 of another "
+        "scheduler: the two compete for it, and only its holder schedules; in its configuration, turn leader "
+        "election off (leaderElection.leaderElect: false) or give it a Lease of its own "
+        "(leaderElection.resourceName), or name the pods that run it in scheduler.pods",
+    )
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_a_second_scheduler_is_not_known_to_live_while_somebody_unknown_holds_the_usual_lease(
+    certain: bool,
+) -> None:
+    location = replace(COMPETING, hosts_are_certain=certain)
+    found, _ = seen(location, lease=[a_lease(3.0, holder="managed_1")], pods=[a_scheduler_pod()])
+    assert found.alive is None
+    assert "which is none of its pods (trimaran-0)" in found.message
+    assert "leaderElection.leaderElect: false" in found.message
+
+
+def test_a_second_scheduler_is_known_by_its_pods_where_nobody_made_the_usual_lease() -> None:
+    found, _ = seen(COMPETING, pods=[a_scheduler_pod()])
+    assert found.alive is True
+    found, _ = seen(COMPETING, lease=refusal(403, "forbidden"), pods=[a_scheduler_pod()])
+    assert found.alive is None
+
+
+def test_a_lease_that_another_scheduler_takes_while_it_is_watched_is_no_proof() -> None:
+    taken = iter([a_lease(60, holder="trimaran-0_abc"), a_lease(-2)])
+    found, _ = seen(COMPETING, lease=lambda: [next(taken)])
+    assert found.alive is False
+    assert "the two compete for it" in found.message
+
+
+def test_the_default_scheduler_holds_the_usual_lease_whether_its_pods_are_seen_or_not() -> None:
+    for hosts in (frozenset[str](), frozenset({"node-1"})):
+        location = SchedulerLocation("default-scheduler", COMPETING.lease, own_hosts=hosts)
+        assert seen(location, lease=[a_lease(3.0)])[0].alive is True

@@ -117,8 +117,9 @@ def test_pods_with_gpus_are_predictable_once_the_gate_is_seen_to_be_off() -> Non
         assert (unpredictable_rule(release, pod) == "") == predictable
 
 
-def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> None:
-    scheduler = {"command": ["kube-scheduler", "--secret=hush", "--feature-gates=A=true"]}
+def test_a_recording_keeps_the_gates_and_the_leader_election_and_no_other_argument(tmp_path: Path) -> None:
+    flags = ["--secret=hush", "--feature-gates=A=true", "--leader-elect-resource-name=x", "--leader-elect"]
+    scheduler = {"command": ["kube-scheduler", *flags, "--password=hush"]}
     other = a_pod("app", node="n", containers=[{"name": "c", "image": "app", "args": ["--password=hush"]}])
     containers = [{"name": "c", "image": IMAGE} | scheduler]
     pods = [a_pod("scheduler", node="n", owner=STATIC, containers=containers), other]
@@ -131,7 +132,8 @@ def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> No
         for container in pod.spec.containers or ()
         for token in (*(container.command or ()), *(container.args or ()))
     ]
-    assert kept == ["kube-scheduler", "--feature-gates=A=true"]
+    kept_flags = ["--feature-gates=A=true", "--leader-elect-resource-name=x", "--leader-elect=true"]
+    assert kept == ["kube-scheduler", *kept_flags]
 
 
 @pytest.mark.parametrize(

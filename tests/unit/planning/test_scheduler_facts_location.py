@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -36,9 +37,11 @@ def a_scheduler_pod(
     image: str = "registry.k8s.io/kube-scheduler:v1.35.0",
     *,
     owner: str = "ReplicaSet",
+    flags: Sequence[str] = (),
     **spec: Any,
 ) -> dict[str, Any]:
-    containers = [{"name": "scheduler", "image": image}]
+    command = ["kube-scheduler", *flags]
+    containers = [{"name": "scheduler", "image": image, "command": command}]
     return a_pod(
         f"scheduler-{namespace}",
         node="n",
@@ -75,9 +78,9 @@ def located(text: str, settings: SchedulerSettings | None = None, *pods: dict[st
         ),
         (configuration("trimaran", election="{leaderElect: false, resourceName: trimaran}"), None),
         (configuration("default-scheduler", election="{leaderElect: false}"), None),
-        # The Lease that such a configuration means by default is held by the cluster's default scheduler.
-        (configuration("trimaran"), None),
-        (configuration("trimaran", election="{leaderElect: true}"), None),
+        # By default such a configuration means the Lease that the cluster's default scheduler holds.
+        (configuration("trimaran"), DEFAULT_LEASE),
+        (configuration("trimaran", election="{leaderElect: true}"), DEFAULT_LEASE),
     ],
 )
 def test_the_lease_is_the_one_that_the_configuration_names(text: str, lease: LeaseName | None) -> None:
@@ -91,6 +94,62 @@ def test_a_lease_that_the_configuration_names_counts_alone() -> None:
     found = located(text, None, a_scheduler_pod("kube-system"))
     assert found.named_by == "leaderElection of config.yaml"
     assert not located("", None, a_scheduler_pod("kube-system")).named_by
+
+
+IN_FILE = "--config=/etc/kubernetes/scheduler-config.yaml"
+OFF = configuration("trimaran", election="{leaderElect: false}")
+
+
+@pytest.mark.parametrize(
+    ("text", "image", "flags", "lease"),
+    [
+        (configuration("trimaran"), "kube-scheduler:v0.26.7", ["--leader-elect=false", IN_FILE], None),
+        (configuration("trimaran"), "kube-scheduler:latest", ["--leader-elect=false", IN_FILE], None),
+        (configuration("trimaran"), "kube-scheduler:v1.22.17", ["--leader-elect=F", IN_FILE], None),
+        (configuration("default-scheduler"), "kube-scheduler:v1.35.0", ["--leader-elect=false"], None),
+        (OFF, "kube-scheduler:v0.20.10", [IN_FILE], None),
+        (OFF, "kube-scheduler:v0.26.7", ["--leader-elect", IN_FILE], DEFAULT_LEASE),
+        (
+            configuration("trimaran"),
+            "kube-scheduler:v0.26.7",
+            ["--leader-elect=false", "--leader-elect=true"],
+            DEFAULT_LEASE,
+        ),
+        (
+            configuration("trimaran"),
+            "kube-scheduler:v0.26.7",
+            ["--leader-elect-resource-name=own", "--leader-elect-resource-namespace", "ops"],
+            LeaseName("ops", "own"),
+        ),
+        # Before 1.22 the flags do not count beside a file.
+        (
+            configuration("trimaran"),
+            "kube-scheduler:v0.20.10",
+            ["--leader-elect=false", IN_FILE],
+            DEFAULT_LEASE,
+        ),
+        (configuration("trimaran"), "kube-scheduler:v1.20.10", ["--leader-elect=false"], None),
+    ],
+)
+def test_flags_of_its_pods_count_over_the_configuration_where_the_scheduler_lets_them(
+    text: str, image: str, flags: list[str], lease: LeaseName | None
+) -> None:
+    owner = "Node" if "default-scheduler" in text else "ReplicaSet"
+    found = located(text, None, a_scheduler_pod("sched", image, owner=owner, flags=flags))
+    assert found.lease == lease
+    assert bool(found.why_no_lease) == (lease is None)
+
+
+def test_where_flags_of_its_pods_differ_the_lease_counts_for_which_some_may_wait() -> None:
+    pods = (
+        a_scheduler_pod("a", flags=["--leader-elect=false"]),
+        a_scheduler_pod("b", flags=["--leader-elect=true"]),
+    )
+    assert located(OFF, None, *pods).lease == DEFAULT_LEASE
+
+
+def test_a_second_scheduler_that_wants_the_default_ones_lease_is_observed_apart_from_it() -> None:
+    assert located(configuration("trimaran")).key != located("").key
 
 
 def test_the_lease_of_the_policy_counts_alone() -> None:
