@@ -38,6 +38,7 @@ _SECRET_ENDINGS = (
 )
 _NOT_LETTERS = re.compile("[^a-z0-9]")
 _WORD = re.compile(r"\S+")
+_END_OF_HOST = re.compile("[/?#]")
 _DIGEST = re.compile(r"sha\d{3}:[0-9a-f]{4}")  # an image's digest follows an @ too: name@sha256:…
 _PARAMETER = re.compile(
     r"([?&;](?:[a-z_-]*token|[a-z_-]*password|[a-z_-]*secret|api[_-]?key|access[_-]?key|sig|signature)=)[^&\s\"']+",
@@ -74,9 +75,8 @@ def _without_login(word: re.Match[str]) -> str:
     begin = text.find("://") + 3
     if begin < 4:
         return text
-    path = min(
-        (found for found in (text.find(mark, begin) for mark in "/?#") if found >= 0), default=len(text)
-    )
+    end_of_host = _END_OF_HOST.search(text, begin)
+    path = end_of_host.start() if end_of_host else len(text)
     end = text.rfind("@", begin, len(text) if ":" in text[begin:path] else path)
     while end >= 0 and _DIGEST.match(text, end + 1):
         end = text.rfind("@", begin, end)

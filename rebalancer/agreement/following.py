@@ -288,14 +288,15 @@ def _with_each_plugin(
 ) -> dict[str, tuple[SchedulerFacts, ...]]:
     """By each plugin that a profile has off somewhere: the schedulers with it on."""
     changed = [with_each_plugin(scheduler.configuration) for scheduler in schedulers]
-    names = dict.fromkeys(name for configurations in changed for name in configurations)
-    return {
-        name: tuple(
+
+    def with_plugin(name: str) -> tuple[SchedulerFacts, ...]:
+        return tuple(
             replace(scheduler, configuration=configurations.get(name, scheduler.configuration))
             for scheduler, configurations in zip(schedulers, changed, strict=True)
         )
-        for name in names
-    }
+
+    names = dict.fromkeys(name for configurations in changed for name in configurations)
+    return {name: with_plugin(name) for name in names}
 
 
 def until_compared(found: Sequence[Decision], count: int) -> int:

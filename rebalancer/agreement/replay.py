@@ -74,9 +74,10 @@ def decide_now(inputs: PlanningInputs, row: int) -> Decision:
 
 
 def _of_containers(read: Callable[[Container], object]) -> Callable[[PodSpec], object]:
-    return lambda spec: [
-        [(item.name, read(item)) for item in items or ()] for items in (spec.containers, spec.init_containers)
-    ]
+    def read_by_name(containers: Sequence[Container] | None) -> list[tuple[str, object]]:
+        return [(container.name, read(container)) for container in containers or ()]
+
+    return lambda spec: (read_by_name(spec.containers), read_by_name(spec.init_containers))
 
 
 # What of a spec scheduling looks at, and the plugin that does, by the field that differs.

@@ -115,7 +115,11 @@ def _write_decision(lines: Lines, item: Decision, said: str) -> None:
         lines.message(f"the model does not admit it: {item.nodes[0].rejected}", 4, "yellow")
     scored = [node for node in item.nodes if not node.rejected]
     plugins = sorted({name for node in scored for name in node.weighted})
-    differing = [name for name in plugins if len({node.weighted.get(name) for node in scored}) > 1]
+
+    def differs(plugin: str) -> bool:
+        return len({node.weighted.get(plugin) for node in scored}) > 1
+
+    differing = [name for name in plugins if differs(name)]
     short = initials(differing)
 
     def score(plugin: str) -> Callable[[NodeScores], str]:

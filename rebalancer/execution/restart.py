@@ -145,7 +145,7 @@ def appraise_rollout(
 ) -> tuple[Result, str, bool]:
     """Result, reason, and whether waiting longer would not change it; ``check`` is a ``LandingCheck``."""
     node = new.spec.node_name if new is not None else ""
-    planned = any(landing.node == node for landing in move.landings)
+    planned = node in move.landing_nodes
     objection = check(move, node) if node and not planned else None
     if objection is not None:
         return Result.UNEXPECTED, objection, True

@@ -115,7 +115,7 @@ def _created(pod: ObservedPod) -> float:
 
 def _planned(items: Sequence[Attempt], pods: Sequence[ObservedPod]) -> dict[int, int]:
     """The largest pairing of pods with moves that listed their node: pod index -> item index."""
-    listed = [{landing.node for landing in item.move.landings} for item in items]
+    listed = [set(item.move.landing_nodes) for item in items]
     item_of: dict[int, int] = {}
 
     def assign(item: int, tried: set[int]) -> bool:
@@ -280,7 +280,7 @@ def _appraise(
     if not node:
         because = f"{replacement.why_pending}; {_of_the_node_left(item, old)}"
         return _so_far(item, Result.PENDING, because, replacement)
-    planned = any(landing.node == node for landing in item.move.landings)
+    planned = node in item.move.landing_nodes
     objection = None if planned else check(item.move, node)
     if objection is not None:
         return _so_far(item, Result.UNEXPECTED, objection, replacement, settled=True)
@@ -375,11 +375,12 @@ class WatchedReplacements:
         seen = self._seen()
         if seen is None:
             return None
-        return all(
-            sum(pod.ready for pod in self._new(seen[uid])) >= count
-            and not any(pod.uid in self._leaving for pod in seen[uid])
-            for uid, count in self._expected.items()
-        )
+        for uid, count in self._expected.items():
+            if any(pod.uid in self._leaving for pod in seen[uid]):
+                return False
+            if sum(pod.ready for pod in self._new(seen[uid])) < count:
+                return False
+        return True
 
     def _seen(self) -> Mapping[str, Sequence[SeenPod]] | None:
         found = {uid: self._pods_seen(uid) if uid else None for uid in self._expected}

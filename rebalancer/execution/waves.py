@@ -377,9 +377,7 @@ class _Run:
 
     def _after_landings(self, move: Move) -> Move | None:
         """The next move as it is after the landings of its wave so far; None where it does not hold."""
-        alone = all(
-            [item.node for item in outcome.move.landings] == [outcome.node] for outcome in self._landed
-        )
+        alone = all(outcome.move.landing_nodes == [outcome.node] for outcome in self._landed)
         if alone and not self._has_kept:
             return move  # they landed where alone they could
         verdict = self._context.replanner.next_in_wave(self._landed, move, self._progress())

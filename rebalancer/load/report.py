@@ -96,9 +96,10 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
         0 where its figure is no mean: peaks and percentiles of pods add up to more than those of their node.
         """
         measured = np.where(self.pod_methods == PodMethod.MEASURED, self.pod_usage, 0.0)
-        unknown = [False] * self.usage.shape[1]  # of the source -1
-        means = np.array([*([name == "mean" for name in item] for item in self.statistics), unknown])
-        return np.where(means[self.source, np.arange(len(unknown))], self._on_nodes(measured), 0.0)
+        unknown = [""] * self.usage.shape[1]  # of the source -1
+        statistics = np.array([*self.statistics, unknown], np.str_)
+        means = (statistics == "mean")[self.source, np.arange(len(unknown))]
+        return np.where(means, self._on_nodes(measured), 0.0)
 
     @cached_property
     def relief(self) -> FloatArray:
@@ -200,6 +201,11 @@ def usable_of_pods(
     return replace(figures, usage=np.where(fresh[:, None], believed.usage, np.nan))
 
 
+def _statistics(figures: NodeUsage, resources: Sequence[str]) -> tuple[str, ...]:
+    """Which statistic the figures of each resource are."""
+    return tuple(figures.statistics.get(name, figures.statistic) for name in resources)
+
+
 def build_report(
     nodes: NodeTable,
     pods: PodTable,
@@ -259,9 +265,7 @@ def build_report(
         warnings=(*warnings, *pod_usage.warnings),
         resources=resources,
         required=tuple(name for name in resources if name in required),
-        statistics=tuple(
-            tuple(item.statistics.get(name, item.statistic) for name in resources) for item in dated
-        ),
+        statistics=tuple(_statistics(figures, resources) for figures in dated),
         deviation=deviation,
         pressure=pressure,
     )

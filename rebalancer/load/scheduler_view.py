@@ -71,20 +71,20 @@ class WatcherMetrics(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Document)
 
 
+def _numeric(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """Those whose figure is a number."""
+    return tuple(
+        metric for metric in metrics if math.isfinite(metric.value) and abs(metric.value) <= _MAX_PERCENT
+    )
+
+
 def decode_watcher(content: bytes) -> WatcherMetrics:
     """Read the document; raises ValueError (msgspec's included) when it is none.
 
     A figure that is not a number is dropped, so that its node is unknown rather than wrong.
     """
     document = _decoder.decode(content)
-    nodes = {
-        name: tuple(
-            metric
-            for metric in item.metrics or ()
-            if math.isfinite(metric.value) and abs(metric.value) <= _MAX_PERCENT
-        )
-        for name, item in sorted(document.data.nodes.items())
-    }
+    nodes = {name: _numeric(of_node.metrics or ()) for name, of_node in sorted(document.data.nodes.items())}
     end = float(document.window.end)
     return WatcherMetrics(
         nodes, document.timestamp or end, float(document.window.start), end, document.source or "load-watcher"

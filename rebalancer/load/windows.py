@@ -142,15 +142,16 @@ def present_percent(nodes: NodeTable, figures: NodeUsage) -> dict[str, dict[str,
     """What the state keeps of the figures: percent of allocatable by resource and node."""
     whole = room(nodes, figures)
     percent = np.where(whole > 0, 100.0 * figures.usage / np.where(whole > 0, whole, 1.0), np.nan)
-    found = {
-        resource: {
+    by_resource: dict[str, dict[str, float]] = {}
+    for column, resource in enumerate(figures.resources):
+        values = {
             name: float(value)
             for name, value in zip(nodes.names, percent[:, column], strict=True)
             if np.isfinite(value)
         }
-        for column, resource in enumerate(figures.resources)
-    }
-    return {resource: values for resource, values in found.items() if values}
+        if values:
+            by_resource[resource] = values
+    return by_resource
 
 
 def over_earlier_runs(

@@ -158,6 +158,11 @@ class Move(Value, frozen=True):
         return self.action == RESTART
 
     @property
+    def landing_nodes(self) -> list[str]:
+        """The names of the nodes that its replacement may land on, in the order of the landings."""
+        return [landing.node for landing in self.landings]
+
+    @property
     def likeliest(self) -> Landing:
         """The landing with the highest chance; ``NOWHERE`` where there is none."""
         return max(self.landings, key=lambda landing: landing.probability, default=NOWHERE)
@@ -308,9 +313,10 @@ class Plan(Answer, frozen=True):
     @property
     def not_measured(self) -> str:
         """That the load of nodes is what their pods request; empty where all of it is measured."""
-        count = sum(
-            any(figure.source == "requests" for figure in node.figures.values()) for node in self.nodes
-        )
+        count = 0
+        for node in self.nodes:
+            if any(figure.source == "requests" for figure in node.figures.values()):
+                count += 1
         which = "" if count == self.known_count else f"for {count:,} of them "
         return f"{which}as requested, not measured" if count else ""
 
@@ -410,7 +416,7 @@ def _of_both(first: Plan, second: Plan, figure: Callable[[Benefit], float]) -> t
 
 
 def _nodes(move: Move) -> frozenset[str]:
-    return frozenset(landing.node for landing in move.landings) | {move.from_node}
+    return frozenset(move.landing_nodes) | {move.from_node}
 
 
 def _fate(plan: Plan, uid: str, node: str) -> str:

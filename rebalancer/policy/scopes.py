@@ -268,6 +268,11 @@ def has_changed(timed: Timed, before: float, now: float) -> bool:
     )
 
 
+def _specific_or_all(windows: list[Window]) -> list[Window]:
+    """Those for some pods alone, which count instead of those for all; without any, those for all."""
+    return [window for window in windows if not window.is_for_all] or windows
+
+
 def closed(
     timed: Timed, namespace: str, node_labels: Labels | None, now: float
 ) -> tuple[str, float | None, str] | None:
@@ -284,14 +289,14 @@ def closed(
     times = mine(timed.windows)
     doubtful = [item for item in times if node_labels is None and item.node_selector is not None]
     certain = [item for item in times if item not in doubtful]
-    sets = [
-        [item for item in found if not item.is_for_all] or found
-        for found in (certain, *([*certain, item] for item in doubtful))
-    ]
+    sets = [_specific_or_all(certain), *(_specific_or_all([*certain, window]) for window in doubtful)]
 
     def shut(moment: float) -> list[Window]:
         """Windows of which one has to hold and none does."""
-        return next((found for found in sets if found and not any(w.holds(moment) for w in found)), [])
+        for windows in sets:
+            if windows and not any(window.holds(moment) for window in windows):
+                return windows
+        return []
 
     def opens() -> float | None:
         moment = now

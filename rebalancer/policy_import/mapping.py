@@ -59,12 +59,12 @@ class Imported(msgspec.Struct, frozen=True):
     @property
     def warning(self) -> str:
         """That the policy does not do what the file asks for, and by which keys; empty where it does."""
-        said = [
-            f"{', '.join(keys)} {fate}"
-            for fate in (KeyFate.DROPPED, KeyFate.NARROWED)
-            if (keys := dict.fromkeys(note.key for note in self.notes if note.fate is fate))
-        ]
-        return f"NOT EQUIVALENT to {self.source}: {'; '.join(said)}, see the notes" if said else ""
+        fates = []
+        for fate in (KeyFate.DROPPED, KeyFate.NARROWED):
+            keys = dict.fromkeys(note.key for note in self.notes if note.fate is fate)
+            if keys:
+                fates.append(f"{', '.join(keys)} {fate}")
+        return f"NOT EQUIVALENT to {self.source}: {'; '.join(fates)}, see the notes" if fates else ""
 
     def header(self) -> str:
         """What is not equivalent, then the notes, as YAML comments to stand above the policy."""

@@ -98,6 +98,11 @@ def replacing(name: str) -> tuple[type[Strategy], Replaced] | None:
     return next(((ours, ours.replaces[name]) for ours in STRATEGIES if name in ours.replaces), None)
 
 
+def _turns_on_settings_alone(choices: Mapping[str, str], values: Any) -> bool:
+    """Whether it is a list of which each value turns a setting on."""
+    return isinstance(values, list) and all(choices.get(str(value), "") for value in values)
+
+
 def map_plugin(work: Import, plugin: Plugin) -> None:
     """Map a plugin that a file enables."""
     if plugin.name == "LowNodeUtilization":
@@ -134,9 +139,8 @@ def map_plugin(work: Import, plugin: Plugin) -> None:
             enabled.pop(ours.name, None)
         return
     chosen_alone = any(
-        "" not in (of.get(str(item), "") for item in stated[argument])
-        for argument, of in replaced.choices.items()
-        if isinstance(stated.get(argument), list)
+        _turns_on_settings_alone(choices, stated.get(argument))
+        for argument, choices in replaced.choices.items()
     )
     for setting, items in replaced.adds.items():
         added = () if chosen_alone else items

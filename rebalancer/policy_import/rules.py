@@ -106,6 +106,11 @@ def map_rules(
 # Rules of eviction.
 
 
+def _first_place(evictors: Sequence[Arguments], key: str) -> Path:
+    """Where the first that has the argument states it."""
+    return next(arguments.where(key) for arguments in evictors if key in arguments.values)
+
+
 def _evictors(work: Import, evictors: Sequence[Arguments], plugins: Collection[str]) -> None:
     """Map what all of them say alike, and the strictest of what they do not; the rest is named."""
     alike: dict[str, Any] = {}
@@ -129,7 +134,7 @@ def _evictors(work: Import, evictors: Sequence[Arguments], plugins: Collection[s
             for item in found:
                 work.drop(item.where(key), _DISAGREE.format("set of rules of eviction"))
     if evictors:
-        places = {key: next(it.where(key) for it in evictors if key in it.values) for key in alike}
+        places = {key: _first_place(evictors, key) for key in alike}
         _evictor(work, Arguments(alike, evictors[0].at, places), plugins)
     for item in differ:
         _extra_protections(work, item.values["podProtections"], item.where("podProtections"), plugins)

@@ -261,6 +261,10 @@ def named_plugins(configuration: WrittenConfiguration) -> frozenset[str]:
     return frozenset(names - {ALL})
 
 
+def _names(entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in entries)
+
+
 def build_profile(
     written: WrittenProfile | None, scheduler_name: str, path: Path, context: Context
 ) -> Profile:
@@ -281,9 +285,7 @@ def build_profile(
     _check_required(expanded, plugins_path if written.plugins.model_fields_set else path, context)
     return Profile(
         scheduler_name=scheduler_name,
-        plugins={
-            point: tuple(entry.name for entry in entries) for point, entries in expanded.plugins.items()
-        },
+        plugins={point: _names(entries) for point, entries in expanded.plugins.items()},
         weights=expanded.weights,
         arguments=_arguments(written, expanded, path, context),
         percentage_of_nodes_to_score=written.percentage_of_nodes_to_score,

@@ -54,12 +54,7 @@ def with_sample(
     nodes = tuple(sorted(seen | {node for found in percent.values() for node in found}))
     added = Sample(
         at=at,
-        percent={
-            resource: tuple(
-                round(min(max(found[node], 0.0), 1e9), 1) if node in found else None for node in nodes
-            )
-            for resource, found in sorted(percent.items())
-        },
+        percent={resource: _rounded(nodes, values) for resource, values in sorted(percent.items())},
     )
     return bounded_samples(
         _aligned(nodes, [(samples.nodes, sample) for sample in earlier] + [(nodes, added)])
@@ -78,18 +73,26 @@ def bounded_samples(samples: LoadSamples) -> LoadSamples:
     return LoadSamples(nodes=samples.nodes if kept else (), taken=tuple(reversed(kept)))
 
 
+def _rounded(nodes: Sequence[str], percent: Mapping[str, float]) -> tuple[float | None, ...]:
+    """The percent of each node as a sample holds it; None where there was no figure."""
+    return tuple(round(min(max(percent[node], 0.0), 1e9), 1) if node in percent else None for node in nodes)
+
+
+def _reordered(
+    nodes: Sequence[str], names: Sequence[str], values: Sequence[float | None]
+) -> tuple[float | None, ...]:
+    """The values of ``names`` in the order of ``nodes``; None for a node that is not among them."""
+    by_name = dict(zip(names, values, strict=False))
+    return tuple(by_name.get(node) for node in nodes)
+
+
 def _aligned(nodes: tuple[str, ...], taken: Sequence[tuple[tuple[str, ...], Sample]]) -> LoadSamples:
     """Samples of other node lists, all over the same nodes."""
     result = []
     for names, sample in taken:
         if names != nodes:
-            position = {name: index for index, name in enumerate(names)}
             percent = {
-                resource: tuple(
-                    values[at] if (at := position.get(node, len(values))) < len(values) else None
-                    for node in nodes
-                )
-                for resource, values in sample.percent.items()
+                resource: _reordered(nodes, names, values) for resource, values in sample.percent.items()
             }
             result.append(Sample(at=sample.at, percent=percent))
         else:

@@ -41,6 +41,10 @@ class _Group(msgspec.Struct, frozen=True):
     name: str = ""
     versions: list[_Version] = []
 
+    @property
+    def version_names(self) -> tuple[str, ...]:
+        return tuple(version.version for version in self.versions)
+
 
 class _Groups(msgspec.Struct, frozen=True):
     kind: str
@@ -120,9 +124,7 @@ class Discovery:
             return ("v1",)
         if self._groups is None:
             answer = self._read("/apis", _Groups, _GROUPS)
-            self._groups = {
-                found.name: tuple(version.version for version in found.versions) for found in answer.groups
-            }
+            self._groups = {served.name: served.version_names for served in answer.groups}
         return self._groups.get(group, ())
 
     def _resources_of(self, group_version: str) -> dict[str, _Resource]:

@@ -451,13 +451,16 @@ def _choose(document: Any, context: str | None, identity: Identity) -> None:
             item.value["context"] = identity.chosen(item.value["context"])
 
 
+def _by_name(entries: Any, field: str) -> dict[str, Any]:
+    """What a list of the kubeconfig holds in a field, by name; of several of one name the first counts."""
+    return {entry.value["name"]: entry.value[field] for entry in reversed(entries)}
+
+
 def _impersonates(document: Any, context: str | None) -> bool:
     """Whether the context's user acts as somebody else: the official client would not, and may do more."""
     with contextlib.suppress(*_UNUSABLE):  # the official client says what is wrong
-        contexts, users = (
-            {item.value["name"]: item.value[part[:-1]] for item in reversed(document[part])}
-            for part in ("contexts", "users")
-        )
+        contexts = _by_name(document["contexts"], "context")
+        users = _by_name(document["users"], "user")
         user = users[contexts[context or document["current-context"]]["user"]]
         return any(user.get(name) for name in _IMPERSONATION)
     return False

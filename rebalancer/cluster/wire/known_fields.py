@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import typing
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -94,14 +95,26 @@ _ROWS = (
     ("ImageVolume", _MOUNT, "pullPolicy=2"),
     ("ConfigMapSource", _MOUNT, "items=2 defaultMode=3 optional=4 defaultUser=5"),
 )
-NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
-    record: tuple(
-        (why, {name: int(number) for name, _, number in (field.partition("=") for field in fields.split())})
-        for of, why, fields in _ROWS
-        if of == record
-    )
-    for record, _, _ in _ROWS
-}
+
+
+def _numbers(fields: str) -> dict[str, int]:
+    """The numbers of fields by name, of ``name=number`` each."""
+    numbers = {}
+    for field in fields.split():
+        name, _, number = field.partition("=")
+        numbers[name] = int(number)
+    return numbers
+
+
+def _by_record() -> dict[str, tuple[tuple[str, Mapping[str, int]], ...]]:
+    """The reasons not to read fields, with the numbers of the fields, by record."""
+    by_record: defaultdict[str, tuple[tuple[str, Mapping[str, int]], ...]] = defaultdict(tuple)
+    for record, why, fields in _ROWS:
+        by_record[record] += ((why, _numbers(fields)),)
+    return dict(by_record)
+
+
+NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = _by_record()
 # Of messages named otherwise: JSON writes the source into the volume, and the name into the source.
 RECORDS = {"VolumeSource": "Volume", "LocalObjectReference": "ConfigMapSource"}
 _UNKNOWN = re.compile(

@@ -177,11 +177,18 @@ class RecordedResponses(msgspec.Struct):
     def encode(self) -> bytes:
         """The document that a snapshot holds."""
         failures = {address: dict(sorted(found.items())) for address, found in sorted(self.failures.items())}
-        answers = {
-            address: {key: msgspec.Raw(content) for key, content in sorted(found.items())}
-            for address, found in sorted(self.answers.items())
-        }
+        answers = {address: _as_documents(contents) for address, contents in sorted(self.answers.items())}
         return msgspec.json.encode({"time": self.time, "answers": answers, "failures": failures})
+
+
+def _as_documents(contents: Mapping[str, bytes]) -> dict[str, msgspec.Raw]:
+    """What a server answered by question, each as part of the document that a snapshot holds."""
+    return {key: msgspec.Raw(content) for key, content in sorted(contents.items())}
+
+
+def _as_contents(documents: Mapping[str, msgspec.Raw]) -> dict[str, bytes]:
+    """The same read back."""
+    return {key: bytes(raw) for key, raw in documents.items()}
 
 
 def decode_book(content: bytes, where: str) -> RecordedResponses:
@@ -190,8 +197,5 @@ def decode_book(content: bytes, where: str) -> RecordedResponses:
         document = _decoder.decode(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not what snapshot save writes: {error}", where=where) from error
-    answers = {
-        address: {key: bytes(raw) for key, raw in found.items()}
-        for address, found in document.answers.items()
-    }
+    answers = {address: _as_contents(documents) for address, documents in document.answers.items()}
     return RecordedResponses(document.time, answers, document.failures)

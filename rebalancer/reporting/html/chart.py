@@ -179,17 +179,16 @@ def line_chart(title: str, figures: Mapping[str, Sequence[float]]) -> LineChart 
     top = max(math.ceil(max(known) / step), 1) * step
     count = max(map(len, figures.values()))
     apart = WIDTH / max(count - 1, 1)
-    series = tuple(
-        (
-            name,
-            " ".join(
-                f"{index * apart:.1f},{HEIGHT - value / top * HEIGHT:.1f}"
-                for index, value in enumerate(values)
-                if math.isfinite(value)
-            ),
+
+    def points(values: Sequence[float]) -> str:
+        """As SVG takes them."""
+        return " ".join(
+            f"{index * apart:.1f},{HEIGHT - value / top * HEIGHT:.1f}"
+            for index, value in enumerate(values)
+            if math.isfinite(value)
         )
-        for name, values in figures.items()
-    )
+
+    series = tuple((name, points(values)) for name, values in figures.items())
     lines = tuple(
         (number * step / top * HEIGHT, f"{number * step:g}") for number in range(round(top / step) + 1)
     )

@@ -172,17 +172,17 @@ def _summary(lines: Lines, listing: NodeListing) -> None:
 
 def _levels(nodes: Sequence[NodeReport]) -> list[str]:
     """``hot above cpu 80 %, cool at 65 %``, for each set of levels that nodes have, the commonest first."""
-    found = Counter(
-        ", ".join(
-            f"{plain(name)} {level.hot_above:.0f} % (cool at {level.cool_to:.0f} %)"
-            for name, level in sorted(node.levels.items())
-        )
-        for node in nodes
-        if node.levels
-    ).most_common(_MAX_LEVELS + 1)
-    if len(found) == 1:
-        return [f"hot above {found[0][0]}"]
-    return [f"{counted(count, 'node')} hot above {levels}" for levels, count in found[:_MAX_LEVELS]]
+    commonest = Counter(_level_words(node) for node in nodes if node.levels).most_common(_MAX_LEVELS + 1)
+    if len(commonest) == 1:
+        return [f"hot above {commonest[0][0]}"]
+    return [f"{counted(count, 'node')} hot above {levels}" for levels, count in commonest[:_MAX_LEVELS]]
+
+
+def _level_words(node: NodeReport) -> str:
+    return ", ".join(
+        f"{plain(name)} {level.hot_above:.0f} % (cool at {level.cool_to:.0f} %)"
+        for name, level in sorted(node.levels.items())
+    )
 
 
 def headline(nodes: Sequence[NodeReport]) -> str:

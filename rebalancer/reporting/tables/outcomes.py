@@ -68,7 +68,8 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
 def measured_words(measured: Measured) -> str:
     """What a run achieved: how many of the hot nodes are relieved, by figures from after its moves."""
     hot = measured.hot
-    relieved, stays = (sum(node.hot_after is state for node in hot) for state in (False, True))
+    relieved = sum(node.hot_after is False for node in hot)
+    stays = sum(node.hot_after is True for node in hot)
     said = [f"{relieved} of {counted(len(hot), 'hot node')} relieved"] if hot else ["no node was hot"]
     said += [f"{stays} still hot"] if stays else []
     said += [f"{counted(len(measured.newly_hot), 'other node')} hot now"] if measured.newly_hot else []

@@ -509,8 +509,11 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     for node in sorted(plan.unsolved):
         by_cause[plan.unsolved[node]].append(node)
     peaks = {node.name: max(node.after.load.values(), default=0.0) for node in plan.nodes if node.after}
-    hottest = {cause: max(peaks.get(node, 0.0) for node in nodes) for cause, nodes in by_cause.items()}
-    causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), -hottest[cause], cause))
+
+    def hottest(cause: str) -> float:
+        return max(peaks.get(node, 0.0) for node in by_cause[cause])
+
+    causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), -hottest(cause), cause))
     shown = causes[: lines.shown(len(causes), _MAX_UNSOLVED)]
     hot = sum(1 for node in plan.nodes if node.name in plan.unsolved and node.after and node.after.hot)
     note = f"{counted(len(plan.unsolved), 'node')} above coolTo, {hot} still hot"

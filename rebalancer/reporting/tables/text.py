@@ -336,6 +336,14 @@ _BELOW_INDENT = 6  # of sentences below a row
 _LEAST_SENTENCE = 24  # columns; in less, a sentence is not worth beginning
 
 
+def _texts(columns: Sequence[Column], row: Any, lines: Lines) -> list[Text]:
+    return [column.text(row, lines) for column in columns]
+
+
+def _widest(cells: Iterable[Text]) -> int:
+    return max(cell.cell_len for cell in cells)
+
+
 def write_table(
     lines: Lines, columns: Sequence[Column], items: Sequence[Any], most: int | None = None, noun: str = ""
 ) -> None:
@@ -350,17 +358,17 @@ def write_table(
              ip-10-0-12-24  100%  33→59  41
     """
     shown = items if most is None else items[: lines.shown(len(items), most)]
-    rows = [[column.text(item, lines) for column in columns] for item in shown]
     if lines.style.markdown:
+        rows = [_texts(columns, row, lines) for row in shown]
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
         lines.more(len(items) - len(shown), noun)
         return
-    below = [at for at, column in enumerate(columns) if column.below]
-    sentences = [[row[at] for at in below] for row in rows]
-    rows = [[cell for at, cell in enumerate(row) if at not in below] for row in rows]
+    below = [column for column in columns if column.below]
     columns = [column for column in columns if not column.below]
+    sentences = [_texts(below, row, lines) for row in shown]
+    rows = [_texts(columns, row, lines) for row in shown]
     titles = [Text(column.title, "dim") for column in columns]
-    natural = [max(cell.cell_len for cell in cells) for cells in zip(titles, *rows, strict=True)]
+    natural = [_widest(cells) for cells in zip(titles, *rows, strict=True)]
     gap, bands = _bands(columns, natural, lines.style.columns if lines.style.bounded else None)
     head: list[tuple[list[Text], list[Text]]] = [] if lines.style.no_headers else [(titles, [])]
     for row, said in [*head, *zip(rows, sentences, strict=True)]:
@@ -419,6 +427,13 @@ def _bands(
     return 2, bands
 
 
+def _wrapped(column: Column, cell: Text, width: int) -> list[Text]:
+    """The lines of a cell: several where it is a sentence that is too wide."""
+    if not column.sentence or cell.cell_len <= width:
+        return [cell]
+    return [Text(part, cell.style) for part in textwrap.wrap(cell.plain, width, break_on_hyphens=False)]
+
+
 def _write_band(
     lines: Lines,
     columns: Sequence[Column],
@@ -428,12 +443,7 @@ def _write_band(
     indent: int,
 ) -> None:
     """Add one line of a row, or several where a sentence is wrapped; nothing where all cells are empty."""
-    cells = [
-        [Text(part, row[at].style) for part in textwrap.wrap(row[at].plain, width, break_on_hyphens=False)]
-        if columns[at].sentence and row[at].cell_len > width
-        else [row[at]]
-        for at, width in band
-    ]
+    cells = [_wrapped(columns[at], row[at], width) for at, width in band]
     if indent == _LATER_INDENT and not any(cell.plain.strip() for parts in cells for cell in parts):
         return
     for parts in zip_longest(*cells, fillvalue=Text("")):
