@@ -138,11 +138,11 @@ def _admits(node: Object, pod: Object) -> bool:
     if any(labels_of(node).get(key) != value for key, value in wanted.items()):
         return False
     tolerations = spec_of(pod).get("tolerations") or ()
-    return all(
-        taint.get("effect") == "PreferNoSchedule"
-        or any(_tolerates(toleration, taint) for toleration in tolerations)
-        for taint in spec_of(node).get("taints") or ()
-    )
+    for taint in spec_of(node).get("taints") or ():
+        is_tolerated = any(_tolerates(toleration, taint) for toleration in tolerations)
+        if taint.get("effect") != "PreferNoSchedule" and not is_tolerated:
+            return False
+    return True
 
 
 def _tolerates(toleration: Object, taint: Object) -> bool:

@@ -110,18 +110,18 @@ def outputs_page() -> str:
 
 
 def _metrics(metrics: Sequence[Metric]) -> str:
-    rows = [
-        (
-            f"`{metric.name}`",
-            metric.kind.value,
-            ", ".join(f"`{label}`" for label in metric.labels),
-            metric.meaning,
-        )
-        for metric in metrics
-    ]
+    rows = []
+    for metric in metrics:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append((f"`{metric.name}`", metric.kind.value, labels, metric.meaning))
     return _table(("metric", "kind", "labels", "meaning"), rows)
 
 
 def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [titles, tuple("---" for _ in titles), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return "".join(map(_line, lines))
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |\n"

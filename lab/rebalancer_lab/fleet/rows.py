@@ -103,12 +103,15 @@ def fleet_page(fleet: Fleet, view: View) -> str:
         content = column.cell(row)
         return content if isinstance(content, tuple) else (str(content), "")
 
+    def cells(row: ClusterRow) -> list[tuple[str, str]]:
+        return [cell(column, row) for column in columns]
+
     return render_page(
         "fleet.html.jinja",
         package="rebalancer_lab.fleet",
         title=headline(fleet, view),
         columns=columns,
-        rows=[[cell(column, row) for column in columns] for row in fleet.clusters],
+        rows=[cells(row) for row in fleet.clusters],
         errors=[(row.cluster, row.error) for row in fleet.clusters if row.error],
     )
 

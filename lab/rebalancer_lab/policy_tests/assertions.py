@@ -186,11 +186,10 @@ class _Checks:
             of_owner = f"{pods.namespaces[row]}/{owner.kind}/{owner.name}"
             return (pods.full_name(row),) if kind == "pod" else (self._workloads.of(row).key, of_owner)
 
-        return [
-            row
-            for row in map(PodRow, range(len(pods)))
-            if any(fnmatchcase(name, wanted) for name in names(row))
-        ]
+        def is_named(row: PodRow) -> bool:
+            return any(fnmatchcase(name, wanted) for name in names(row))
+
+        return [row for row in map(PodRow, range(len(pods))) if is_named(row)]
 
     def _nodes(
         self, field: str, patterns: Iterable[str], why_not: Callable[[NodeReport], str]

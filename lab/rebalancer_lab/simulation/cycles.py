@@ -164,9 +164,7 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
 
     def _after(self, landed: Sequence[tuple[Move, str]], move: Move) -> Move | None:
         """The next move of a wave after the landings of those before it; None where it does not hold."""
-        if self.read_again is None or all(
-            [item.node for item in made.landings] == [node] for made, node in landed
-        ):
+        if self.read_again is None or all(made.landing_nodes == [node] for made, node in landed):
             return move
         if self._of_wave is None:
             self._of_wave = revalidate_moves(self.read_again(), [move], self._made, self._progress).prepared

@@ -9,7 +9,7 @@ from rebalancer.counting import counted
 from rebalancer.reporting.html.chart import LineChart, line_chart
 from rebalancer.reporting.html.pages import render_page
 from rebalancer.reporting.words import minutes
-from rebalancer_lab.simulation.report import Cycle, LoadSpread, Simulation
+from rebalancer_lab.simulation.report import Cycle, LoadSpread, PolicyRun, Simulation
 
 _MAX_MOVES = 50  # of a cycle
 _UNKNOWN = float("nan")
@@ -47,6 +47,9 @@ def _charts(simulation: Simulation) -> list[LineChart | None]:
         figures = {name: [*map(figure, run.cycles), figure(run.after)] for name, run in runs.items()}
         return line_chart(f"{title}, before each cycle and after the last", figures)
 
+    def evictions(run: PolicyRun) -> list[float]:
+        return [float(cycle.evictions) for cycle in run.cycles]
+
     return [
         over_cycles(
             "nodes over 80 % cpu or memory",
@@ -57,8 +60,5 @@ def _charts(simulation: Simulation) -> list[LineChart | None]:
             "standard deviation of the nodes' cpu load, points",
             lambda spread: spread.deviation.get("cpu", _UNKNOWN),
         ),
-        line_chart(
-            "evictions of each cycle",
-            {name: [float(cycle.evictions) for cycle in run.cycles] for name, run in runs.items()},
-        ),
+        line_chart("evictions of each cycle", {name: evictions(run) for name, run in runs.items()}),
     ]

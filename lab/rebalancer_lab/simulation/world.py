@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -231,13 +231,16 @@ class SimulatedCluster:
         }
         if len(samples) > 1:
             figures[scheduler_view.DEVIATION] = samples.std(axis=0)
-        updated = {
-            name: tuple(_updated(item, nodes.row.get(name, -1), figures) for item in items)
-            for name, items in metrics.nodes.items()
-        }
+
+        def updated(
+            name: str, recorded: Iterable[scheduler_view.Metric]
+        ) -> tuple[scheduler_view.Metric, ...]:
+            row = nodes.row.get(name, -1)
+            return tuple(_updated(metric, row, figures) for metric in recorded)
+
         return replace(
             metrics,
-            nodes=updated,
+            nodes={name: updated(name, recorded) for name, recorded in metrics.nodes.items()},
             timestamp=self.now,
             window_start=self.now - self._shape.lag_seconds,
             window_end=self.now,

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 if TYPE_CHECKING:
-    from rebalancer_lab.timeline.replay import Measures, Replay
+    from rebalancer_lab.timeline.replay import Measures, Replay, ReplayedMoment
 
 _RESOURCES = ("cpu", "memory")
 
@@ -21,13 +21,16 @@ def policies(replay: Replay) -> pd.DataFrame:
     """One row per policy: all its measures over the whole replay; peaks in percent."""
     names = ["policy", "hot_node_minutes", "excess_minutes", "evictions", "disruption_cost", "moved_twice"]
     names += ["pending_minutes", "refused_landings", "unexpected", "refusals"]
-    return pd.DataFrame(
-        {
-            **{name: getattr(run, name) for name in names},
-            **{f"peak_{name}": run.peak.get(name, float("nan")) for name in _RESOURCES},
-        }
-        for run in replay.runs
-    )
+
+    def row(run: Measures) -> dict[str, Any]:
+        return {name: getattr(run, name) for name in names} | _peaks(run.peak)
+
+    return pd.DataFrame(row(run) for run in replay.runs)
+
+
+def _peaks(peak: Mapping[str, float]) -> dict[str, float]:
+    """A column for the peak of each resource; NaN where it is not known."""
+    return {f"peak_{name}": peak.get(name, float("nan")) for name in _RESOURCES}
 
 
 def moments(replay: Replay) -> pd.DataFrame:
@@ -35,23 +38,27 @@ def moments(replay: Replay) -> pd.DataFrame:
 
     ``again`` are evictions of pods that this policy had moved before.
     """
-    return pd.DataFrame(
-        {
-            "policy": run.policy,
-            "time": pd.Timestamp(item.at),
-            "minutes": item.minutes,
-            "hot": item.hot,
-            **{f"peak_{name}": item.peak.get(name, float("nan")) for name in _RESOURCES},
-            "excess": item.excess,
-            "pending": item.pending,
-            "evictions": len(item.moves),
-            "cost": sum(move.cost for move in item.moves),
+
+    def row(policy: str, moment: ReplayedMoment, again: int) -> dict[str, Any]:
+        return {
+            "policy": policy,
+            "time": pd.Timestamp(moment.at),
+            "minutes": moment.minutes,
+            "hot": moment.hot,
+            **_peaks(moment.peak),
+            "excess": moment.excess,
+            "pending": moment.pending,
+            "evictions": len(moment.moves),
+            "cost": sum(move.cost for move in moment.moves),
             "again": again,
-            "refused": sum(bool(move.refused) for move in item.moves),
-            "stopped": item.stopped,
+            "refused": sum(bool(move.refused) for move in moment.moves),
+            "stopped": moment.stopped,
         }
+
+    return pd.DataFrame(
+        row(run.policy, moment, again)
         for run in replay.runs
-        for item, again in zip(run.moments, _again(run), strict=True)
+        for moment, again in zip(run.moments, _again(run), strict=True)
     )
 
 

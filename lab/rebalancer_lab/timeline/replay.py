@@ -477,15 +477,16 @@ class _Row:
         """The row, once the last moment is over."""
         moments = self._moments
         moves = [move for moment in moments for move in moment.moves]
+        peak: dict[str, float] = {}
+        for name in _MEASURED:
+            peaks = [moment.peak[name] for moment in moments if name in moment.peak]
+            if peaks:
+                peak[name] = max(peaks)
         return Measures(
             policy=self.name,
             hot_node_minutes=round(sum(item.hot * item.minutes for item in moments), _DIGITS),
             excess_minutes=round(sum(item.excess * item.minutes for item in moments), _DIGITS),
-            peak={
-                name: max(item.peak[name] for item in moments if name in item.peak)
-                for name in _MEASURED
-                if any(name in item.peak for item in moments)
-            },
+            peak=peak,
             evictions=len(moves),
             disruption_cost=round(sum(move.cost for move in moves), _DIGITS),
             moved_twice=sum(times > 1 for times in self._moved.values()),

@@ -141,13 +141,11 @@ def _page(found: Replay) -> str:
 def _charts(found: Replay) -> list[LineChart | None]:
     def curve(title: str, figure: str) -> LineChart | None:
         table = frames.moments(found)
-        return line_chart(
-            title,
-            {
-                run.policy: [float(value) for value in table.loc[table["policy"] == run.policy, figure]]
-                for run in found.runs
-            },
-        )
+
+        def values(policy: str) -> list[float]:
+            return [float(value) for value in table.loc[table["policy"] == policy, figure]]
+
+        return line_chart(title, {run.policy: values(run.policy) for run in found.runs})
 
     return [
         curve("hot nodes", "hot"),

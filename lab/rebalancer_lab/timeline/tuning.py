@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -71,6 +71,11 @@ class Trial(Value, frozen=True):
     cost: float = math.inf
     blocks: tuple[Figures, ...] = ()
     error: str = ""
+
+    @property
+    def pending(self) -> float:
+        """The mean of the Pending pods of its days."""
+        return fmean(figures.pending for figures in self.blocks)
 
 
 class Margin(Value, frozen=True):
@@ -406,11 +411,8 @@ def _front(trials: Sequence[Trial]) -> list[Trial]:
 def _chosen(front: Sequence[Trial], today: Trial, most_cost: float) -> Trial | None:
     """The least excess for the cost and Pending pods allowed; less than today's, whatever day is left out."""
     bound = most_cost * max(today.cost, _LEAST_COST)
-    pending = fmean(item.pending for item in today.blocks)
     allowed = (
-        trial
-        for trial in _better(front, today)
-        if trial.cost <= bound and fmean(item.pending for item in trial.blocks) <= pending
+        trial for trial in _better(front, today) if trial.cost <= bound and trial.pending <= today.pending
     )
     return min(allowed, key=lambda trial: (trial.excess, trial.number), default=None)
 
@@ -438,9 +440,23 @@ def _why_none(front: Sequence[Trial], today: Trial, most_cost: float) -> str:
     return "what has less excess for the cost allowed leaves pods Pending longer than today's"
 
 
+_SeedsOfDay: TypeAlias = tuple[list[Figures], list[Figures]]
+"""The figures of a day by each seed: of today's policy, and of the chosen one."""
+
+
+def _margin(name: str, days: Sequence[_SeedsOfDay]) -> Margin:
+    """How much less one of the figures of a day is, each the mean of the seeds."""
+    means = []
+    for today, chosen in days:
+        mean_today = fmean(getattr(figures, name) for figures in today)
+        mean_chosen = fmean(getattr(figures, name) for figures in chosen)
+        means.append((mean_today, mean_chosen))
+    return margin_of(means)
+
+
 def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> Tuning:
     """The chosen policy beside today's on the days held out, by several seeds."""
-    days: list[tuple[list[Figures], list[Figures]]] = [([], []) for _ in found.held_out]
+    days: list[_SeedsOfDay] = [([], []) for _ in found.held_out]
     for number in range(_JUDGING_SEEDS):
         today, tried = judging.trials([{}, chosen.point], found.held_out, search.seed + 1 + number)
         if today.error or tried.error:
@@ -450,10 +466,7 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
         for day, was, item in zip(days, today.blocks, tried.blocks, strict=True):
             day[0].append(was)
             day[1].append(item)
-    margins = {
-        name: margin_of([tuple(fmean(getattr(item, name) for item in side) for side in day) for day in days])
-        for name in ("excess", "hot", "cost", "evictions", "pending")
-    }
+    margins = {name: _margin(name, days) for name in ("excess", "hot", "cost", "evictions", "pending")}
     excess = margins["excess"]
     cost = margins["cost"]
     cheap = cost.chosen <= search.most_cost * max(cost.today, _LEAST_COST)

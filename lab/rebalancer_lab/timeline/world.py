@@ -269,7 +269,8 @@ class World:
             np.add.at(shift, nodes[nodes >= 0], amounts[nodes >= 0])
 
         add(moment.snapshot.pods.node[rows], -usage)
-        here, before = (np.array([names.get(name, -1) for name in side], np.int64) for side in _ends(slots))
+        here = np.array([names.get(slot.node, -1) for slot in slots], np.int64)
+        before = np.array([names.get(slot.before, -1) for slot in slots], np.int64)
         if measured is None:
             add(here, usage)
             return shift
@@ -313,18 +314,13 @@ class World:
                 item.type, item.operator, max(item.value + float(points[item.operator][row, column]), 0.0)
             )
 
+        def changed_of(name: str, recorded: Iterable[Metric]) -> tuple[Metric, ...]:
+            row = nodes.row.get(name, -1)
+            return tuple(changed(metric, row) for metric in recorded)
+
         return replace(
-            metrics,
-            nodes={
-                name: tuple(changed(item, nodes.row.get(name, -1)) for item in items)
-                for name, items in metrics.nodes.items()
-            },
+            metrics, nodes={name: changed_of(name, recorded) for name, recorded in metrics.nodes.items()}
         )
-
-
-def _ends(slots: Iterable[Slot]) -> Iterable[tuple[str, ...]]:
-    """Where pods are, and where they were until then."""
-    return tuple(zip(*((slot.node, slot.before) for slot in slots), strict=True))
 
 
 def _seen(since: FloatArray, window_seconds: FloatArray, measured: FloatArray) -> FloatArray:

@@ -92,14 +92,10 @@ def parse_changes(
     drained: Iterable[str], cordoned: Iterable[str], added: Iterable[str], scaled: Iterable[str]
 ) -> Changes:
     """The changes that options name; InputError for a text of another form."""
-    shape = "TEMPLATE_NODE=N, e.g. node-1=2"
     found = Changes(
         drained=tuple(dict.fromkeys(_name("--drain", text) for text in drained)),
         cordoned=tuple(dict.fromkeys(_name("--cordon", text) for text in cordoned)),
-        added=tuple(
-            AddedNodes(_name("--add-node", template), count)
-            for template, count in (_counted("--add-node", text, 1, shape) for text in added)
-        ),
+        added=tuple(_adding(text) for text in added),
         scaled=tuple(_scaling(text) for text in scaled),
     )
     times_named = Counter(_written(item.workload) for item in found.scaled)
@@ -126,6 +122,11 @@ def _scaling(text: str) -> Scaling:
 
 def _written(workload: SubjectName) -> str:
     return f"{workload.kind.lower()}/{workload.name}"
+
+
+def _adding(text: str) -> AddedNodes:
+    template, count = _counted("--add-node", text, 1, "TEMPLATE_NODE=N, e.g. node-1=2")
+    return AddedNodes(_name("--add-node", template), count)
 
 
 def _counted(option: str, text: str, least: int, shape: str) -> tuple[str, int]:

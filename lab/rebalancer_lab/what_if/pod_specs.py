@@ -27,7 +27,7 @@ from rebalancer.cluster.quantities import parse as parse_quantity
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document, parse
-from rebalancer.documents.reading import Path
+from rebalancer.documents.reading import Path, Place
 from rebalancer.planning.workloads.templates import admitted as with_runtime_class
 from rebalancer.planning.workloads.templates import placed_together
 
@@ -91,11 +91,13 @@ def _only_item(document: Document) -> Document:
     if not isinstance(items, list) or len(items) != 1:
         count = len(items) if isinstance(items, list) else 0
         raise document.error(("items",), f"a List of {count} objects", hint="give a file with one of them")
-    values, keys = (
-        {path[2:]: place for path, place in places.items() if path[:2] == ("items", 0)}
-        for places in (document.values, document.keys)
-    )
+    values = _places_in_only_item(document.values)
+    keys = _places_in_only_item(document.keys)
     return Document(items[0], document.source, values, keys)
+
+
+def _places_in_only_item(places: Mapping[Path, Place]) -> dict[Path, Place]:
+    return {path[2:]: place for path, place in places.items() if path[:2] == ("items", 0)}
 
 
 def _replicas(document: Document) -> int | None:

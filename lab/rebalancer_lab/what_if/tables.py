@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.text import Text
 
@@ -110,8 +110,11 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
 
 def _changes(node: ChangedNode) -> bool:
     """Whether a node is what the change names, or looks different after it."""
-    rounded = [{name: round(percent) for name, percent in load.items()} for load in (node.before, node.after)]
-    return bool(node.change) or node.hot[0] != node.hot[1] or rounded[0] != rounded[1]
+    return bool(node.change) or node.hot[0] != node.hot[1] or _rounded(node.before) != _rounded(node.after)
+
+
+def _rounded(load: Mapping[str, float]) -> dict[str, int]:
+    return {name: round(percent) for name, percent in load.items()}
 
 
 def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
