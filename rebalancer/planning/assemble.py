@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.kinds import SERVICES
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records.pods import image_name
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
@@ -48,20 +49,23 @@ def system_workloads(
         if (item.metadata.namespace, item.metadata.name) in services and item.spec.selector
     ]
     workloads = Workloads(snapshot)
-    matching = [
-        index
-        for index, pod in enumerate(snapshot.pods.classes)
-        if index in classes
-        or any(
-            image_name(container.image) in _IMAGES
-            or (pod.namespace in namespaces and "scheduler" in image_name(container.image))
-            for container in pod.spec.containers or ()
-        )
-        or any(
-            namespace == pod.namespace
-            and all(pod.labels.get(key) == value for key, value in selector.items())
+
+    def is_selected(pod: PodClass) -> bool:
+        return any(
+            namespace == pod.namespace and selector.items() <= pod.labels.items()
             for namespace, selector in selectors
         )
+
+    def is_of_system(pod: PodClass) -> bool:
+        images = [image_name(container.image) for container in pod.spec.containers or ()]
+        if any(image in _IMAGES for image in images):
+            return True
+        if pod.namespace in namespaces and any("scheduler" in image for image in images):
+            return True
+        return is_selected(pod)
+
+    matching = [
+        index for index, pod in enumerate(snapshot.pods.classes) if index in classes or is_of_system(pod)
     ]
     rows = np.flatnonzero(np.isin(snapshot.pods.pod_class, matching)).tolist()
     return frozenset(workloads.of(row).key for row in map(PodRow, rows))
@@ -123,11 +127,16 @@ def _view(observation: Observation, configuration: SchedulerConfiguration) -> Sc
     return read_view(observation.snapshot, observation.figures, addresses, queries, observation.now)
 
 
+def _largest_amounts(pod: PodClass) -> FloatArray:
+    """What a pod of a class may use at most: thousandths of a core, bytes."""
+    amounts = pod_amounts(pod.spec, limits=True)
+    return np.array([float(amounts.get(name, 0)) for name in RESOURCES]) * (1000.0, 1.0)
+
+
 def requests_by_pod(snapshot: Snapshot, *, limits: bool = False) -> FloatArray:
     """(pods, 2) what each pod requests, or may use at most: thousandths of a core, bytes."""
     if limits:
-        amounts = [pod_amounts(pod.spec, limits=True) for pod in snapshot.pods.classes]
-        rows = [np.array([float(of.get(name, 0)) for name in RESOURCES]) * (1000.0, 1.0) for of in amounts]
+        rows = [_largest_amounts(pod) for pod in snapshot.pods.classes]
     else:
         rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in snapshot.pods.classes]
     table = np.array(rows, np.float64).reshape(len(rows), len(RESOURCES))

@@ -79,7 +79,11 @@ class SchedulingTable(Value, frozen=True):
     def differing(self) -> list[str]:
         """The plugins that score the feasible nodes differently."""
         names = self.nodes[0].scores if self.nodes else ()
-        return [name for name in names if len({node.scores[name] for node in self.nodes}) > 1]
+
+        def differs(name: str) -> bool:
+            return len({node.scores[name] for node in self.nodes}) > 1
+
+        return [name for name in names if differs(name)]
 
 
 class Staying(Value, frozen=True):
@@ -188,15 +192,12 @@ def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[Reje
     by_reason: defaultdict[str, list[int]] = defaultdict(list)
     for row, reason in sorted(rejections.items()):
         by_reason[reason].append(row)
-    reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))
-    return tuple(
-        RejectedNodes(
-            reason=reason,
-            count=len(by_reason[reason]),
-            nodes=tuple(names[row] for row in by_reason[reason][:_MAX_NAMES]),
-        )
-        for reason in reasons
-    )
+    groups = []
+    for reason in sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason)):
+        rows = by_reason[reason]
+        first_nodes = tuple(names[row] for row in rows[:_MAX_NAMES])
+        groups.append(RejectedNodes(reason=reason, count=len(rows), nodes=first_nodes))
+    return tuple(groups)
 
 
 class PodExplainer:
@@ -387,8 +388,9 @@ class PodExplainer:
             )
             purpose = prepared.cooler_node
             unacceptable = [self._check.why_not(landings, at, purpose) for at in range(len(rows))]
-        return tuple(
-            ScoredNode(
+
+        def scored(at: int) -> ScoredNode:
+            return ScoredNode(
                 node=self._names[rows[at]],
                 total=int(placement.totals[at]),
                 scores={name: int(values[at]) for name, values in scores.items()},
@@ -396,8 +398,8 @@ class PodExplainer:
                 after=by_resource(prepared.hotness.names, after[at]),
                 unacceptable=unacceptable[at],
             )
-            for at in order
-        )
+
+        return tuple(scored(at) for at in order)
 
     def _staying(self, evaluation: Evaluation | None) -> Staying:
         prepared = self._prepared
@@ -491,11 +493,11 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         verdict, because = verdict_on(pod)
         share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(pod))
         pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
-    largest = {
-        pod.pod.uid: max((at for name, at in pod.share.items() if name != "pods"), default=0.0)
-        for pod in pods
-    }
-    pods.sort(key=lambda item: (-largest[item.pod.uid], item.pod.full_name))
+
+    def largest_share(pod: PodOnNode) -> float:
+        return max((points for name, points in pod.share.items() if name != "pods"), default=0.0)
+
+    pods.sort(key=lambda pod: (-largest_share(pod), pod.pod.full_name))
     hotness = prepared.hotness
     return NodeExplanation(
         **plan.of_same(),

@@ -27,7 +27,7 @@ it; a virtual node without metrics, on which no pod of ours can run, must not st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -189,6 +189,10 @@ class LevelBuilder:
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
+def _tolerate_all(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
+    return all(tolerations.tolerate(taint) for taint in taints)
+
+
 def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
     """(nodes,) which pods of one of these classes may land on in spite of the taints of each."""
     tolerations = [Tolerations(pod.spec.tolerations) for pod in movable]
@@ -197,7 +201,7 @@ def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
     for node in nodes.records:
         hard = tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD_EFFECTS)
         if hard not in verdicts:
-            verdicts[hard] = any(all(own.tolerate(taint) for taint in hard) for own in tolerations)
+            verdicts[hard] = any(_tolerate_all(own, hard) for own in tolerations)
         found.append(verdicts[hard])
     return np.array(found, np.bool_)
 
@@ -207,9 +211,10 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     pods = inputs.snapshot.pods
     policy = inputs.policy
     bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
+    of_bound_pods = [pods.classes[index] for index in bound.tolist()]
     movable = [
         pod
-        for pod in (pods.classes[index] for index in bound.tolist())
+        for pod in of_bound_pods
         if pod.owner.kind
         and pod.owner.kind not in OF_THEIR_NODE
         and policy.evictable.namespaces.allows(pod.namespace)

@@ -163,9 +163,11 @@ def _started_with(file_name: str, pods: Iterable[SchedulerPod]) -> list[Schedule
     """Those whose --config names a file of this name."""
     if not file_name:
         return []
-    return [
-        item for item in pods if any(PurePath(path).name == file_name for path in item.configuration_files)
-    ]
+
+    def names_file(pod: SchedulerPod) -> bool:
+        return any(PurePath(path).name == file_name for path in pod.configuration_files)
+
+    return [pod for pod in pods if names_file(pod)]
 
 
 def _of_fitting_owner(
@@ -174,15 +176,13 @@ def _of_fitting_owner(
     if DEFAULT_SCHEDULER_NAME in scheduler_names:
         return [item for item in running if item.is_static]
     others = [item for item in running if not item.is_static]
-    named = [
-        item for item in others if any(_is_named_after(item.pod.owner.name, name) for name in scheduler_names)
-    ]
+    named = [other for other in others if _is_named_after(other.pod.owner.name, scheduler_names)]
     return named or others
 
 
-def _is_named_after(owner: str, scheduler_name: str) -> bool:
-    """Whether an owner is a workload of this name, or its ReplicaSet, which has a hash behind it."""
-    return owner == scheduler_name or owner.rpartition("-")[0] == scheduler_name
+def _is_named_after(owner: str, scheduler_names: Collection[str]) -> bool:
+    """Whether an owner is a workload of one of these names, or its ReplicaSet, which has a hash behind it."""
+    return owner in scheduler_names or owner.rpartition("-")[0] in scheduler_names
 
 
 def versions_of(pods: Iterable[SchedulerPod]) -> tuple[str, ...]:

@@ -121,14 +121,15 @@ def nodes_to_steer(
     known = np.array([name in steered_before for name in table.names], np.bool_)
     wider = (hot | warm | known,) if execution.steer_nodes == "aboveCoolTo" else ()
     masks = (*wider, hot | known)  # the first that leaves a node of a pool without a taint counts
-    more = (
-        table.names[row]
-        for rows in pools.values()
-        for chosen in [next((mask for mask in masks if not mask[rows].all()), known)]
-        for row in rows
-        if chosen[row] and (execution.steer_karpenter or not is_karpenters(_labels(table.records[row])))
-    )
-    return tuple(dict.fromkeys((*before, *more)))
+
+    def may_be_steered(row: int) -> bool:
+        return execution.steer_karpenter or not is_karpenters(_labels(table.records[row]))
+
+    steered = list(before)
+    for rows in pools.values():
+        chosen = next((mask for mask in masks if not mask[rows].all()), known)
+        steered += [table.names[row] for row in rows if chosen[row] and may_be_steered(row)]
+    return tuple(dict.fromkeys(steered))
 
 
 def is_karpenters(labels: Mapping[str, str]) -> bool:

@@ -240,15 +240,17 @@ def with_each_plugin(configuration: SchedulerConfiguration) -> dict[str, Schedul
             arguments={**({} if default is None else {name: default}), **profile.arguments},
         )
 
-    return {
-        name: replace(
+    def is_missing(name: str) -> bool:
+        return any(missing(profile, name) for profile in configuration.profiles)
+
+    def configured(name: str) -> SchedulerConfiguration:
+        return replace(
             configuration,
-            profiles=tuple(having(item, name) for item in configuration.profiles),
+            profiles=tuple(having(profile, name) for profile in configuration.profiles),
             plugins={**defaults.plugins, **configuration.plugins},
         )
-        for name in sorted(own.plugin_names)
-        if any(missing(profile, name) for profile in configuration.profiles)
-    }
+
+    return {name: configured(name) for name in sorted(own.plugin_names) if is_missing(name)}
 
 
 load_configuration = partial(profiles.load_configuration, catalogue=CATALOGUE)

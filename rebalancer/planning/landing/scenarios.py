@@ -255,8 +255,9 @@ class Scenarios:
 
         Where both courses led to the same it is one.
         """
-        mine, theirs = ([item.after_termination.key for item in each.all] for each in (self, other))
-        if mine == theirs:
+        own_states = [scenario.after_termination.key for scenario in self.all]
+        other_states = [scenario.after_termination.key for scenario in other.all]
+        if own_states == other_states:
             return
         self.all += other.all
         self.are_some |= other.are_some

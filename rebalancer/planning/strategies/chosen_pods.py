@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
@@ -123,14 +123,20 @@ class ChosenStates(ChosenPods):
         codes = {item.exit_code for item in fields.reports(init=init)}
         ready = (PodCondition("Ready", "True", "", fields.ready_since),) if fields.ready else ()
         conditions = (*ready, *fields.conditions)
-        met = (item for item in conditions if any(one.is_met(item, now) for one in self.conditions))
-        found = (
-            (self.states, (f"its state is {item}" for item in self.states if item in states)),
-            (self.conditions, (f"its condition {item.type} is {item.status}" for item in met)),
-            (
-                self.exit_codes,
-                (f"a container ended with {item}" for item in self.exit_codes if item in codes),
-            ),
-        )
-        words = [next(items, "") for asked, items in found if asked]
+        words = []
+        if self.states:
+            words.append(next((f"its state is {state}" for state in self.states if state in states), ""))
+        if self.conditions:
+            words.append(self._condition_words(conditions, now))
+        if self.exit_codes:
+            words.append(
+                next((f"a container ended with {code}" for code in self.exit_codes if code in codes), "")
+            )
         return words if all(words) else None
+
+    def _condition_words(self, conditions: Iterable[Condition], now: float) -> str:
+        """The first condition that pods must have; empty where it is in none of them."""
+        for condition in conditions:
+            if any(chosen.is_met(condition, now) for chosen in self.conditions):
+                return f"its condition {condition.type} is {condition.status}"
+        return ""

@@ -183,9 +183,12 @@ class Misplaced(Strategy):
         return found
 
     def _is_on_taint(self, own: PodClass, node: int) -> bool:
-        plugins = zip(self._plugins.get(own.scheduler_name, ()), (_HARD, _SOFT), strict=False)
-        counts = (effects for items, effects in plugins if any(item.name == _TAINTS for item in items))
-        return any(self._untolerated(own, node, *effects) for effects in counts)
+        filters_and_scores = self._plugins.get(own.scheduler_name, ())
+        for plugins, effects in zip(filters_and_scores, (_HARD, _SOFT), strict=False):
+            taints_count = any(plugin.name == _TAINTS for plugin in plugins)
+            if taints_count and self._untolerated(own, node, *effects):
+                return True
+        return False
 
     @cached_property
     def _taints(self) -> Mapping[int, Sequence[Taint]]:
@@ -252,7 +255,7 @@ class Misplaced(Strategy):
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
         soft = _SOFT if _TAINTS in self._soft else ()
-        rows = [row for row, taints in self._taints.items() if any(item.effect in soft for item in taints)]
+        rows = [row for row, taints in self._taints.items() for taint in taints if taint.effect in soft]
         return np.isin(np.arange(len(self.prepared.nodes)), rows)
 
     def _may_prefer(self, pod: PodRow, nodes: IntArray) -> BoolArray:

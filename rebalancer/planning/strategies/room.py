@@ -76,9 +76,10 @@ def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wa
     requests = state.classes.requests
     for key in settings.workloads:
         rows = [row for row in prepared.bound_pods() if prepared.eviction.workload(row).key == key]
+        kinds = {int(pods.pod_class[row]) for row in rows}
         sizes = [
             (requests[kind].incoming.get("memory", 0), requests[kind].incoming.get("cpu", 0), -kind)
-            for kind in {int(pods.pod_class[row]) for row in rows}
+            for kind in kinds
             if not prepared.schedulers.is_foreign(kind)
         ]
         if sizes:

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.purpose import Landings
-    from rebalancer.planning.landing.spread import SpreadChanges, SpreadConstraints
+    from rebalancer.planning.landing.spread import SpreadChanges, SpreadConstraint, SpreadConstraints
     from rebalancer.planning.plan import Move, StrategyReport
     from rebalancer.planning.prepared import PreparedInputs
+    from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _NOTHING = "would leave its constraints as they are"
 _AGAIN = "has too many pods of another constraint, for which it would have to move again"
@@ -146,16 +147,18 @@ class TopologySpread(Strategy):
     def spoiled(self, landings: Landings, at: int) -> str:
         return "would bring a topology spread constraint further from its maxSkew"
 
+    def _skewed(self, state: ClusterState) -> list[SpreadConstraint]:
+        """The constraints that do not hold."""
+        return [
+            constraint
+            for constraint in self._constraints.all()
+            if constraint.moves_left(constraint.counter.counts(state, keep=False))
+        ]
+
     def report(self, plan: PartialPlan) -> StrategyReport:
         """How many constraints do not hold, before and after the plan, and what no move can mend."""
-        before, after = (
-            [
-                item
-                for item in self._constraints.all()
-                if item.moves_left(item.counter.counts(state, keep=False))
-            ]
-            for state in (self.prepared.state, plan.scenarios.all[0].after_termination)
-        )
+        before = self._skewed(self.prepared.state)
+        after = self._skewed(plan.scenarios.all[0].after_termination)
         words = (
             [f"constraints that do not hold: {len(before)}, after the plan {len(after)}"] if before else []
         )

@@ -12,7 +12,7 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
-from rebalancer.cluster.pod_classes import OF_THEIR_NODE
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE, PodClass
 from rebalancer.cluster.pods import PodTable
 from rebalancer.counting import counted
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
@@ -118,13 +118,7 @@ class WholeNodes:
         found = np.zeros(len(self.leaving), np.bool_)
         if self._settings.eviction_modes:
             names = self._settings.thresholds.keys()
-            asks = [
-                any(
-                    container.resources and names & (container.resources.requests or {}).keys()
-                    for container in (*(item.spec.containers or ()), *(item.spec.init_containers or ()))
-                )
-                for item in pods.classes
-            ]
+            asks = [_requests_any(pod, names) for pod in pods.classes]
             found[pods.node[self._must_leave & ~np.array(asks, np.bool_)[pods.pod_class]]] = True
         return found
 
@@ -315,3 +309,13 @@ class WholeNodes:
             if len(wrong) > 1:
                 named += f" and {len(wrong) - 1} more"
             yield f"the annotation {_PRICE} of {named} is no price"
+
+
+def _requests_any(pod: PodClass, resources: Collection[str]) -> bool:
+    """Whether a container of its spec requests one of these resources."""
+    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    for container in containers:
+        requests = (container.resources and container.resources.requests) or {}
+        if any(name in resources for name in requests):
+            return True
+    return False

@@ -220,8 +220,8 @@ class Scheduler:
         self, filters: Collection[str], scores: Collection[str]
     ) -> tuple[Sequence[Plugin], Sequence[Plugin]]:
         """The filters with one of some names, and the plugins that score with one of others."""
-        found = (self._filters, filters), (self._scores, scores)
-        by_filter, by_score = ([item for item in every if item.name in names] for every, names in found)
+        by_filter = [plugin for plugin in self._filters if plugin.name in filters]
+        by_score = [plugin for plugin in self._scores if plugin.name in scores]
         return by_filter, by_score
 
     def nodes_to_find(self, candidates: int) -> int:

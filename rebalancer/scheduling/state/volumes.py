@@ -174,21 +174,18 @@ def migrated_affinity(volume: records.PersistentVolume) -> records.NodeSelector 
         terms = terms or [records.NodeSelectorTerm()]
     if not terms:
         return required
-    return records.NodeSelector(
-        node_selector_terms=[
-            replace(
-                term,
-                match_expressions=[
-                    *(
-                        replace(item, key=renamed.get(item.key, item.key))
-                        for item in term.match_expressions or ()
-                    ),
-                    *added,
-                ],
-            )
-            for term in terms
-        ]
-    )
+    return records.NodeSelector(node_selector_terms=[_migrated(term, renamed, added) for term in terms])
+
+
+def _migrated(
+    term: records.NodeSelectorTerm, renamed: Mapping[str, str], added: Iterable[records.Requirement]
+) -> records.NodeSelectorTerm:
+    """The term with the keys of labels renamed, and with more requirements."""
+    requirements = [
+        replace(requirement, key=renamed.get(requirement.key, requirement.key))
+        for requirement in term.match_expressions or ()
+    ]
+    return replace(term, match_expressions=[*requirements, *added])
 
 
 def claim_names(spec: records.PodSpec) -> tuple[str, ...]:

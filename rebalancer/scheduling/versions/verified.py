@@ -92,11 +92,12 @@ def differing_rules(version: str) -> tuple[Rule, ...]:
     minor = minor_of(version)
     if minor is None:
         return ()
-    differing = [
-        tuple(rule for rule in RULES if rule.decides and rule.holds(minor) != rule.holds(minor_of(item) or 0))
-        for item in VERIFIED
-    ]
-    return min(differing, key=len)
+    return min((_between(minor, minor_of(verified) or 0) for verified in VERIFIED), key=len)
+
+
+def _between(minor: int, other: int) -> tuple[Rule, ...]:
+    """The rules that decide differently in two minors."""
+    return tuple(rule for rule in RULES if rule.decides and rule.holds(minor) != rule.holds(other))
 
 
 def why_unverified(version: str, pods: Iterable[PodClass]) -> str:

@@ -63,7 +63,8 @@ class MovablePods:
             amounts = with_pods(np.array([item.relief for item in self.candidates]), 1.0)
             self.relief = _points(amounts, self._allocatable[self.node])
         self.oversize = _oversize(prepared, self.candidates)
-        rows = [[self.candidates[at].row for at in pods] for pods in self._on]
+        all_rows = [candidate.row for candidate in self.candidates]
+        rows = [all_rows[pods.start : pods.stop] for pods in self._on]
         self.price = 1.0 + _joined(disruption.costs(pods) for pods in rows if pods)
         weights = prepared.policy.planning.weights
         shape = (
@@ -187,11 +188,15 @@ def _oversize(prepared: PreparedInputs, pods: Sequence[Candidate]) -> FloatArray
         return np.zeros(0)
     classes = prepared.start.likeliest.after_termination.classes
     asked = [classes.requests[pod.replacement].present_scored for pod in pods]
-    counted = np.array([[each.get(name, 0) for name in RESOURCES] for each in asked], np.float64)
+    counted = np.array([_cpu_and_memory(amounts) for amounts in asked], np.float64)
     used = np.nan_to_num(np.array([pod.usage[: len(RESOURCES)] for pod in pods]))
     columns = [classes.resources.index(name) for name in RESOURCES]
     whole = classes.allocatable[np.array([pod.source for pod in pods])][:, columns]
     return np.asarray((1.0 + _points(counted, whole)).sum(axis=1) / (1.0 + _points(used, whole)).sum(axis=1))
+
+
+def _cpu_and_memory(amounts: Mapping[str, int]) -> list[int]:
+    return [amounts.get(name, 0) for name in RESOURCES]
 
 
 def _joined(parts: Iterable[FloatArray]) -> FloatArray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import msgspec
@@ -76,6 +76,11 @@ def _images_of(state: ClusterState, pod_class: int) -> _Images:
     return _Images(held, len(counted))
 
 
+def _drawn(random: np.random.Generator, sizes: Iterable[Sequence[int]]) -> list[int]:
+    """One of the sizes of each image."""
+    return [int(random.choice(of_image)) for of_image in sizes]
+
+
 def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> OtherScores:
     """Each distinct score by other sizes than the first; where there are too many, some and the bounds."""
     images = _images_of(state, pod_class)
@@ -93,7 +98,7 @@ def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> OtherScores:
     if combinations > MAX_SIZE_COMBINATIONS or combinations * len(state.nodes) > _MAX_VALUES:
         bounds = scores(map(min, sizes)), scores(map(max, sizes))
         random = np.random.default_rng(0)
-        tried = [[int(random.choice(item)) for item in sizes] for _ in range(_DRAWN_COMBINATIONS)]
+        tried = [_drawn(random, sizes) for _ in range(_DRAWN_COMBINATIONS)]
     first = scores(item[0] for item in sizes).tobytes()
     others = {scores(chosen).tobytes() for chosen in tried} - {first}
     return OtherScores(tuple(np.frombuffer(other, np.int64) for other in sorted(others)), bounds)

@@ -25,6 +25,7 @@ from rebalancer.cluster.kinds import (
     Kind,
 )
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import CsiNode
 from rebalancer.profiles.types import ExtensionPoint, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     PASS,
@@ -117,15 +118,13 @@ class NodeVolumeLimits(Plugin):
 
         def compute() -> BoolArray:
             nodes = [state.classes.volumes.csi_nodes.get(name) for name in state.nodes.names]
-            return np.array(
-                [
-                    any(item.name == driver for item in (node.spec.drivers or () if node else ()))
-                    for node in nodes
-                ],
-                np.bool_,
-            )
+            return np.array([_names_driver(node, driver) for node in nodes], np.bool_)
 
         return state.nodes.cached(self, ("runs", driver), compute)
+
+
+def _names_driver(node: CsiNode | None, driver: str) -> bool:
+    return node is not None and any(named.name == driver for named in node.spec.drivers or ())
 
 
 def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
