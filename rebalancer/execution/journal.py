@@ -122,7 +122,7 @@ def rotate(path: Path) -> None:
     Raises InputError when it cannot be renamed.
     """
     with refusing("cannot rotate the journal", path, "name a file in a folder that may be written"):
-        if may_exist(path) and path.is_file() and path.stat().st_size >= MAX_BYTES:
+        if is_file(path) and path.stat().st_size >= MAX_BYTES:
             path.replace(path.with_name(f"{path.name}.1"))
             make_durable(path.parent)
 
