@@ -110,8 +110,10 @@ def test_a_brake_that_is_on_lets_nothing_be_evicted_and_says_why(
     for sentence in sentences:
         assert sentence in run.document["stopped"]
         assert sentence in run.stderr
-    assert {outcome["result"] for outcome in run.document["outcomes"]} == {"Skipped"}
-    assert len(run.document["outcomes"]) == REPLICAS
+    # Of a scheduler that is not alive no pod is planned to move; every other brake skips what is planned.
+    planned = 0 if trouble == "scheduler dead" else REPLICAS
+    results = [outcome["result"] for outcome in run.document["outcomes"]]
+    assert results == ["Skipped"] * planned
     record_property(SUMMARY, f"brakes, before a run, {trouble}: 0 evictions, exit {run.exit_code}")
 
 
