@@ -6,7 +6,8 @@ is a distribution. Several workers do the search, and which of them is ahead is 
 stand for it:
 
 * *Windows*, with the share ``WINDOWS``: one worker looks at the nodes in the scheduler's order, so a sample
-  is as many consecutive feasible nodes as the search stops at. This part is exact (``sliding_windows``).
+  is as many consecutive feasible nodes as the search stops at. This part is exact (``sliding_windows``) for
+  nodes that come in a known order.
 * *Subsets*, with the rest: every set of so many feasible nodes is equally likely.
 
 Eight nodes a..h, of which b, d, e and h are feasible, and a search that stops at two; h is the best node,
@@ -22,7 +23,8 @@ are created later by age. Any of the listed nodes may be at any of their places:
 many of them it holds, and which of the later ones. Where all nodes were listed, windows are subsets.
 
 Plugins normalise by the extremes of all feasible nodes here, and not by those of each sample.
-docs/conformance.md says how far these chances are from those of searches that are carried out step by step.
+docs/scheduling-model.md says how far these chances are from those of searches that are carried out step by
+step, and docs/conformance.md from those of real schedulers.
 
 Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894; v1.35.4 client-go reflector.go:805.
 """
