@@ -61,6 +61,13 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     bound_at: float | None = None
     ready_at: float | None = None
 
+    @property
+    def move_made(self) -> Move:
+        """The move as the plans that follow count it: a landing that was verified is no risk any more."""
+        if self.result.landed and not self.result.is_bad:
+            return replace(self.move, risk=0.0)
+        return self.move
+
 
 class PlanOfRun(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One of the plans that a run made one after another, and how the cluster differed from it."""

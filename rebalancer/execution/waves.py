@@ -203,7 +203,7 @@ class _Run:
         before = self._account(self._plan)
         if not before.made or (before.is_as_planned and not self._plan.unsolved):
             return False
-        made = [item.move for item in self._outcomes.values() if item.evicted_at is not None]
+        made = [item.move_made for item in self._outcomes.values() if item.evicted_at is not None]
         waves = max(move.wave for move in self._moves())
         plan = self._context.replanner.plan_again(made, waves)
         _check(plan)
@@ -307,7 +307,7 @@ class _Run:
 
     def _progress(self) -> Progress:
         """What has become of the plan, its moves as they were judged last."""
-        landed = {outcome.move.pod.uid: outcome.move for outcome in self._landed}
+        landed = {outcome.move.pod.uid: outcome for outcome in self._landed}
         made = list[Move]()
         kept = list[Move]()
         left = list[Move]()
@@ -316,7 +316,7 @@ class _Run:
             if outcome is None:
                 left.append(move)
             elif outcome.evicted_at is not None:
-                made.append(landed.get(move.pod.uid, outcome.move))
+                made.append(landed.get(move.pod.uid, outcome).move_made)
             elif not outcome.because.startswith(Reason.NOT_NEEDED):
                 kept.append(move)
         return Progress(made, kept, left)

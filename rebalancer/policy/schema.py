@@ -241,7 +241,8 @@ class Planning(PolicyModel):
     )
     confidence: float = setting(
         LEVELS[DEFAULT_AGGRESSIVENESS].confidence,
-        "Minimum probability that every landing of a run is acceptable, those of all its plans together.",
+        "Minimum probability that every landing still to come of a run is acceptable. One that was verified "
+        "is no risk any more.",
         gt=0,
         le=1,
     )

@@ -22,9 +22,11 @@ class Plans:
     def __init__(self, *plans: Plan | UnreachableError) -> None:
         self.plans = list(plans)
         self.asked: list[tuple[list[str], int]] = []
+        self.risks: list[list[float]] = []  # of the moves made, by plan
 
     def __call__(self, made: Sequence[Move], waves: int) -> Plan:
         self.asked.append(([move.pod.name for move in made], waves))
+        self.risks.append([move.risk for move in made])
         plan = self.plans.pop(0)
         if isinstance(plan, UnreachableError):
             raise plan
@@ -81,6 +83,21 @@ def test_where_replacements_landed_elsewhere_than_most_likely_it_plans_until_a_p
         (line["moves"], line["before"]["elsewhere"]) for line in lines if line["event"] == "planned-again"
     ]
     assert told == [(1, 1), (0, 1)]
+
+
+def test_a_landing_that_was_verified_is_no_risk_of_the_next_plan() -> None:
+    again = Plans(a_plan())
+    risky = [msgspec.structs.replace(move, risk=0.04) for move in MOVES]
+    a_run(again, *risky, validate=skipping("web-2"))
+    assert again.risks == [[0.0]]
+
+
+def test_within_a_plan_only_landings_still_to_come_are_a_risk() -> None:
+    asked: list[list[float]] = []
+    run = Run(*[f"web-{number}" for number in range(1, 6)])
+    risky = [msgspec.structs.replace(move, risk=0.04) for move in MOVES]
+    run(*risky, progressed=lambda progress: asked.append([move.risk for move in progress.made]))
+    assert asked == [[], [0.0]]
 
 
 def test_what_a_plan_had_to_skip_is_no_failure_of_a_run_that_has_planned_again() -> None:
