@@ -57,6 +57,7 @@ from rebalancer.planning.scheduler_facts import (
     SchedulerLocation,
     why_not_alive,
 )
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import Safety
 from rebalancer.state.run_state import MeasuredAgreement, why_refused
 
@@ -480,9 +481,10 @@ SAFETY_CHECKS: tuple[SafetyCheck, ...] = (
 
 
 class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether pods may be evicted now: what the policy says is read again each time it is asked."""
+    """Whether pods may be evicted now: the policy is read again each time that is asked."""
 
-    policy: Callable[[], Safety]
+    policy: LoadedPolicy  # by which the run plans
+    policy_now: Callable[[], LoadedPolicy]  # as its file says now
     why_paused: Callable[[], str] = lambda: ""  # by something else than the policy
     agreement: MeasuredAgreement | None = None  # None where it is not known
     now: Callable[[], float] = time.time  # Unix seconds
@@ -490,20 +492,23 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
     def why_stop(self, read_health: Callable[[], ClusterHealth] | None = None) -> str:
         """Why nothing may be evicted now; empty when it may.
 
-        Before each eviction only a pause is asked for; before each wave, with ``read_health``, the cluster's
-        health is compared with the policy too. Raises InputError for a policy that can no longer be used,
-        RightsError or UnreachableError.
+        Before each eviction only a pause is asked for. Before each wave, with ``read_health``, a policy that
+        changed ends the run, because the plan was made by another one; and the cluster's health is compared
+        with it. Raises InputError for a policy that can no longer be used, RightsError or UnreachableError.
         """
-        policy = self.policy()
-        if policy.pause:
+        now = self.policy_now()
+        safety = now.policy.safety
+        if safety.pause:
             return "the policy is paused (safety.pause)"
         paused = self.why_paused()
         if paused or read_health is None:
             return paused
-        if disagrees := why_refused(policy, self.agreement, self.now()):
+        if now.digest != self.policy.digest:
+            return f"the policy {now.source} changed while the run was at work; the next run plans by it"
+        if disagrees := why_refused(safety, self.agreement, self.now()):
             return disagrees
         health = read_health()
-        return next((reason for check in SAFETY_CHECKS if (reason := check(policy, health))), "")
+        return next((reason for check in SAFETY_CHECKS if (reason := check(safety, health))), "")
 
 
 def _some(names: tuple[str, ...]) -> str:

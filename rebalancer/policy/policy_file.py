@@ -138,7 +138,12 @@ class LoadedPolicy(msgspec.Struct, frozen=True):
 
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
     """The policy in a file, and in what it names as prices; InputError when one cannot be used."""
-    loaded = parse_policy(documents.read_text(path), str(path))
+    return parse_policy_file(documents.read_text(path), str(path))
+
+
+def parse_policy_file(text: str, path: str) -> LoadedPolicy:
+    """The policy in the text of a file, and in what it names as prices; InputError as above."""
+    loaded = parse_policy(text, path)
     return msgspec.structs.replace(loaded, policy=_with_prices(loaded.policy, pathlib.Path(path).parent))
 
 

@@ -133,7 +133,7 @@ LANDINGS = Metric(
 LEADER = Metric("rebalancer_leader", "1 for the replica that acts; in plan mode, for each.")
 POLICY_CURRENT = Metric(
     "rebalancer_policy_last_reload_successful",
-    "0 while the policy file cannot be used and the one before it is in force.",
+    "0 while the policy file cannot be used: nothing is evicted, and plans are made by the one before it.",
 )
 DECISIONS = Metric(
     "rebalancer_scheduler_decisions_total",

@@ -69,7 +69,6 @@ from rebalancer.planning.revalidation import check_landing, next_in_wave, revali
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
-from rebalancer.policy.schema import Safety
 from rebalancer.policy.scopes import has_changed
 from rebalancer.run.measured import Measurement
 from rebalancer.run.memory import RunMemory, finding
@@ -147,7 +146,7 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     cluster: LiveCluster  # read again and again, by one run or by many
     loaded: LoadedPolicy
     signals: StopSignals
-    safety: Callable[[], Safety]  # as it is now: a mounted policy may change meanwhile
+    policy_now: Callable[[], LoadedPolicy]  # as its file says now: a mounted one may change meanwhile
     held: HeldLease | None = None  # None: the run takes the lease itself
 
 
@@ -162,19 +161,19 @@ def run_environment(options: PlanOptions, signals: StopSignals) -> RunEnvironmen
         cluster=open_cluster(api),
         loaded=loaded,
         signals=signals,
-        safety=safety_of(options, loaded),
+        policy_now=reread(options, loaded),
     )
 
 
-def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The policy's safety settings as they are now: a mounted policy may change while a run goes on.
+def reread(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], LoadedPolicy]:
+    """The policy as its file says now: a mounted one may change while a run goes on.
 
     What came through a pipe cannot be read again, and stays as it was.
     """
     path = options.policy_path
-    if path is None or not files.is_file(path):
-        return lambda: loaded.policy.safety
-    return lambda: parse_policy(read_text_again(path), str(path)).policy.safety
+    if path is None or (files.may_exist(path) and not files.is_file(path)):
+        return lambda: loaded
+    return lambda: parse_policy(read_text_again(path), str(path))
 
 
 class _Planned(msgspec.Struct, frozen=True):
@@ -342,7 +341,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 ),
                 execution=self._policy.execution,
                 safety=SafetyChecks(
-                    policy=self._environment.safety,
+                    policy=self._environment.loaded,
+                    policy_now=self._environment.policy_now,
                     why_paused=partial(why_paused, self._api, *lease),
                     agreement=memory.before.agreement if memory.before is not None else None,
                 ),

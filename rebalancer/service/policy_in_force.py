@@ -1,12 +1,12 @@
 """The policy that a service acts by: a changed file is taken over between two runs, a bad one refused.
 
-    policy.yaml changes, and can be used    in force from the next run on
-    policy.yaml changes, and cannot         refused with its mistake; the one before stays in force
+    policy.yaml changes, and can be used    a run at work ends before its next wave; the next plans by it
+    policy.yaml changes, and cannot         refused with its mistake; nothing is evicted until it can be
+                                            used, and plans are made by the one before
     SIGHUP                                  the file is read at once, and the outcome logged in any case
 
-The safety settings are read again during a run, as ``rebalancer run`` does. Where the file cannot be used
-meanwhile those of the policy in force count, with one exception: ``safety.pause: true`` in any text that can
-be read as YAML pauses, because whoever wrote it wants that at once.
+A run reads the file again before each eviction, as ``rebalancer run`` does: whoever edits it may want to
+pause runs, in words that are refused.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from rebalancer import files
-from rebalancer.documents import parse, read_text, read_text_again
+from rebalancer.documents import read_text, read_text_again
 from rebalancer.errors import InputError
-from rebalancer.policy.policy_file import LoadedPolicy, default_policy, parse_policy
-from rebalancer.policy.schema import Safety
+from rebalancer.policy.policy_file import LoadedPolicy, default_policy, parse_policy_file
 
 LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,6 +29,7 @@ class FileInForce(Generic[T]):
     """What the last text of a file that could be used says."""
 
     what = "the file"
+    meanwhile = "the one before stays in force"  # what follows from a file that is refused
 
     def __init__(self, path: Path, parse: Callable[[str, str], T]) -> None:
         """Read it for the first time. Raises InputError: a service does not start with a bad file."""
@@ -57,7 +57,7 @@ class FileInForce(Generic[T]):
             loaded = self._parse(text, str(self._path))
         except InputError as error:
             if asked or str(error) != self.refused:
-                LOGGER.error("%s is refused, the one before stays in force: %s", self.what, error)
+                LOGGER.error("%s is refused, %s: %s", self.what, self.meanwhile, error)
             self.refused = str(error)
             return False
         changed = text != self._text
@@ -76,11 +76,12 @@ class PolicyInForce(FileInForce[LoadedPolicy]):
     """The policy of the last file that could be used."""
 
     what = "the policy"
+    meanwhile = "nothing is evicted until it can be used, and plans are made by the one before"
 
     def __init__(self, path: Path | None) -> None:
         """Read it for the first time. Raises InputError: a service does not start with a bad policy."""
         if path is not None:
-            super().__init__(path, parse_policy)
+            super().__init__(path, parse_policy_file)
             return
         self._path = None
         self._asked = False
@@ -90,26 +91,11 @@ class PolicyInForce(FileInForce[LoadedPolicy]):
     def _named(self) -> str:
         return f"{self.what} {self.loaded.policy.metadata.name}"
 
-    def safety(self) -> Safety:
-        """The safety settings as the file has them now; those in force where it cannot be used."""
+    def now(self) -> LoadedPolicy:
+        """The policy as its file says now, in force or not. Raises InputError where it cannot be used."""
         if self._path is None:
-            return self.loaded.policy.safety
-        text = ""
-        try:
-            text = read_text_again(self._path)
-            if text == self._text:
-                return self.loaded.policy.safety
-            return parse_policy(text, str(self._path)).policy.safety
-        except InputError:
-            safety = self.loaded.policy.safety
-            return safety.model_copy(update={"pause": True}) if _pauses(text, str(self._path)) else safety
-
-
-def _pauses(text: str, source: str) -> bool:
-    """Whether a text that is not a policy asks for a pause all the same."""
-    try:
-        value = parse(text, source).value
-    except InputError:
-        return False
-    safety = value.get("safety") if isinstance(value, dict) else None
-    return isinstance(safety, dict) and safety.get("pause") is True
+            return self.loaded
+        text = read_text_again(self._path)
+        if text == self._text:
+            return self.loaded
+        return self._parse(text, str(self._path))

@@ -169,7 +169,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             cluster=self._cluster,
             loaded=self._policy.loaded,
             signals=self._signals,
-            safety=self._policy.safety,
+            policy_now=self._policy.now,
             held=held,
         )
         if self._following.tally is not None:

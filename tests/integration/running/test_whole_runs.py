@@ -24,6 +24,7 @@ from rebalancer.execution.lease import HeldLease, RunLease
 from rebalancer.state.run_state import PastMove, after_moves
 from rebalancer.state.stores import FileStore
 from rebalancer_demo import Misbehaviour
+from rebalancer_demo.api.requests import Request, Response
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 from tests.waiting import NEVER_SECONDS, present
 
@@ -166,6 +167,24 @@ def test_a_paused_policy_evicts_nothing_and_says_so(cluster: HotCluster) -> None
     result, outcomes = cluster.run()
     assert (result.exit_code, cluster.evicted()) == (3, 0)
     assert "pause" in outcomes["stopped"]
+
+
+def test_a_policy_that_is_changed_during_a_run_ends_it_before_its_next_wave_and_the_next_plans_by_it(
+    cluster: HotCluster,
+) -> None:
+    answer = cluster.sandbox.api.answer
+
+    def tightened(request: Request, *more: Any) -> Response:
+        if request.path.endswith("/eviction"):
+            changed = cluster.policy.replace("minAge: 10m", "namespaces: {exclude: [shop]}")
+            (cluster.folder / "policy.yaml").write_text(changed)
+        return answer(request, *more)
+
+    cluster.sandbox.api.answer = tightened  # type: ignore[method-assign, assignment]
+    result, outcomes = cluster.run()
+    assert (result.exit_code, cluster.evicted()) == (3, 1)
+    assert results(outcomes)[0] in LANDED
+    assert "changed while the run was at work" in outcomes["stopped"]
 
 
 def test_too_many_nodes_not_ready_stop_a_run_before_it_begins(cluster: HotCluster) -> None:

@@ -14,8 +14,16 @@ from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods
 from rebalancer.planning.plan import Move, Plan, Progress
-from rebalancer.policy.schema import Execution, Safety
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import Execution, RebalancePolicy, Safety
 from tests.unit.execution.builders import a_plan
+
+
+def a_policy(safety: Safety) -> LoadedPolicy:
+    """A policy that says nothing else; its digest is of all that it says."""
+    policy = RebalancePolicy().model_copy(update={"safety": safety})
+    return LoadedPolicy(policy, "policy.yaml", repr(safety))
+
 
 PlanAgain = Callable[[Sequence[Move], int], Plan]
 Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
@@ -94,7 +102,9 @@ def a_context(
             max_duration_seconds=max_duration_seconds,
             stop_requested=stop_requested,
         ),
-        safety=SafetyChecks(policy=safety, why_paused=pause),
+        safety=SafetyChecks(
+            policy=a_policy(safety()), policy_now=lambda: a_policy(safety()), why_paused=pause
+        ),
         schedulers_of=lambda _: schedulers,
         execution=(execution or Execution()).model_copy(update={"replan": again is not None}),
         replanner=FixedReplanner(

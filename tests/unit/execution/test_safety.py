@@ -14,6 +14,7 @@ from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from rebalancer.state.run_state import MeasuredAgreement
 from tests.unit.execution.builders import NOW
+from tests.unit.execution.contexts import a_policy
 from tests.unit.execution.fake_api import Answer, Request, fake_api
 
 
@@ -58,8 +59,13 @@ def schedulers(*states: bool | None) -> ClusterHealth:
     return ClusterHealth(schedulers=tuple(found))
 
 
+def checks(safety: Safety, **more: Any) -> SafetyChecks:
+    policy = a_policy(safety)
+    return SafetyChecks(policy=policy, policy_now=lambda: policy, **more)
+
+
 def why_stop(safety: Safety, found: ClusterHealth) -> str:
-    return SafetyChecks(policy=lambda: safety).why_stop(lambda: found)
+    return checks(safety).why_stop(lambda: found)
 
 
 def test_a_healthy_cluster_pulls_no_brake() -> None:
@@ -103,8 +109,17 @@ def test_a_scheduler_of_unknown_state_is_reported_where_the_policy_accepts_it() 
 
 
 def test_pause_is_a_brake() -> None:
-    paused = SafetyChecks(policy=lambda: Safety(pause=True))
+    paused = checks(Safety(pause=True))
     assert paused.why_stop() == paused.why_stop(ClusterHealth) == "the policy is paused (safety.pause)"
+
+
+def test_a_policy_that_changed_ends_a_run_before_its_next_wave_and_not_within_one() -> None:
+    changed = a_policy(Safety(max_pending_pods=Amount(3)))
+    run = SafetyChecks(policy=a_policy(Safety()), policy_now=lambda: changed)
+    assert run.why_stop() == ""
+    assert run.why_stop(ClusterHealth) == (
+        "the policy policy.yaml changed while the run was at work; the next run plans by it"
+    )
 
 
 def test_a_scheduler_that_is_not_known_to_decide_as_computed_is_a_brake_where_the_policy_asks() -> None:
@@ -112,8 +127,8 @@ def test_a_scheduler_that_is_not_known_to_decide_as_computed_is_a_brake_where_th
     good = MeasuredAgreement(decisions=1000, landed=999, until=NOW)
 
     def why(measured: MeasuredAgreement | None) -> str:
-        checks = SafetyChecks(policy=lambda: safety, agreement=measured, now=lambda: NOW)
-        return checks.why_stop(lambda: health(nodes=[a_node("a")]))
+        measuring = checks(safety, agreement=measured, now=lambda: NOW)
+        return measuring.why_stop(lambda: health(nodes=[a_node("a")]))
 
     assert why(good) == ""
     assert "rebalancer agreement" in why(None)

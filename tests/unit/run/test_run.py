@@ -11,7 +11,7 @@ from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import load_policy, parse_policy
-from rebalancer.run.run import MAX_STALE_VIEWS, safety_of, stale_views
+from rebalancer.run.run import MAX_STALE_VIEWS, reread, stale_views
 
 VIEWS = [SchedulerView({}) for _ in range(6)]
 
@@ -38,16 +38,16 @@ def test_there_are_only_so_many_the_first_and_the_newest() -> None:
 POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, safety: {pause: PAUSED}}"
 
 
-def test_a_mounted_policy_is_read_again_before_each_wave(tmp_path: Path) -> None:
+def test_a_mounted_policy_is_read_again_before_each_eviction(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY.replace("PAUSED", "false"))
-    safety = safety_of(PlanOptions(policy_path=path), load_policy(path))
+    now = reread(PlanOptions(policy_path=path), load_policy(path))
     path.write_text(POLICY.replace("PAUSED", "true"))
 
-    assert safety().pause
+    assert now().policy.safety.pause
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):
-        safety()
+        now()
 
 
 def test_a_policy_that_came_through_a_pipe_stays_as_it_was(tmp_path: Path) -> None:
@@ -55,15 +55,25 @@ def test_a_policy_that_came_through_a_pipe_stays_as_it_was(tmp_path: Path) -> No
     os.mkfifo(pipe)
     loaded = parse_policy(POLICY.replace("PAUSED", "true"), "pipe")
 
-    assert safety_of(PlanOptions(policy_path=pipe), loaded)() is loaded.policy.safety
+    assert reread(PlanOptions(policy_path=pipe), loaded)() is loaded
 
 
 def test_a_pipe_in_the_place_of_the_policy_holds_up_no_run(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY.replace("PAUSED", "false"))
-    safety = safety_of(PlanOptions(policy_path=path), load_policy(path))
+    now = reread(PlanOptions(policy_path=path), load_policy(path))
     path.unlink()
     os.mkfifo(path)  # nobody writes to it
 
     with pytest.raises(InputError, match="is not a regular file any more"):
-        safety()
+        now()
+
+
+def test_a_policy_that_is_gone_before_the_first_wave_is_not_taken_for_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY.replace("PAUSED", "false"))
+    loaded = load_policy(path)
+    path.unlink()
+
+    with pytest.raises(InputError, match="cannot be read"):
+        reread(PlanOptions(policy_path=path), loaded)()

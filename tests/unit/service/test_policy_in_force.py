@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_a_bad_policy_is_refused_once_and_the_old_one_kept(
     assert policy.refused
     (message,) = caplog.messages
     assert str(path) in message
-    assert "the one before stays in force" in message
+    assert "nothing is evicted until it can be used" in message
 
 
 def test_a_mended_policy_is_in_force_again(path: Path) -> None:
@@ -82,29 +83,53 @@ def test_who_asks_is_answered_even_if_nothing_changed(path: Path, caplog: pytest
     assert caplog.messages == ["the policy first is unchanged, and in force"]
 
 
-def test_brakes_are_those_of_the_file_before_it_is_in_force(path: Path) -> None:
+def test_the_file_is_read_again_before_it_is_in_force(path: Path) -> None:
     policy = PolicyInForce(path)
+    assert policy.now() is policy.loaded
     path.write_text(POLICY + "safety: {maxPendingPods: 3}\n")
 
-    assert str(policy.safety().max_pending_pods) == "3"
-    assert str(policy.loaded.policy.safety.max_pending_pods) != "3"
+    assert str(policy.now().policy.safety.max_pending_pods) == "3"
+    assert policy.now().digest != policy.loaded.digest
+
+
+def pauses(policy: PolicyInForce) -> bool:
+    """Whether a run evicts nothing by the file as it is now: it stops after an error too."""
+    try:
+        return policy.now().policy.safety.pause
+    except InputError:
+        return True
 
 
 @pytest.mark.parametrize(
-    ("text", "paused"),
+    "text",
     [
-        ("safety: {pause: true}\nlimits: {perRun: -1}\n", True),
-        ("safety: {pause: false}\nlimits: {perRun: -1}\n", False),
-        ("limits: {perRun: -1}\n", False),
-        ("safety: true\n", False),
-        ("{", False),
+        *(f"safety: {{pause: {word}}}\n" for word in ("yes", "on", "y", "1", '"true"', "TRUE", "True")),
+        "safety: {Pause: true}\n",
+        "safety: {pause: true}\nlimits: {perRun: -1}\n",
+        "safety: {pause: true}\n{",
+        "safety: {pause: true}\n---\n",
+        None,
     ],
+    ids=str,
 )
-def test_a_pause_in_a_policy_with_a_mistake_pauses_all_the_same(path: Path, text: str, paused: bool) -> None:
+def test_whoever_wants_a_pause_has_it_in_whatever_words(path: Path, text: str | None) -> None:
     policy = PolicyInForce(path)
-    path.write_text(POLICY + text)
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(POLICY + text)
 
-    assert policy.safety().pause is paused
+    assert pauses(policy)
+    policy.refresh()
+    assert pauses(policy)
+
+
+def test_prices_of_another_file_count_in_a_service_too(path: Path) -> None:
+    path.with_name("prices.yaml").write_text("m5.large: 0.1\n")
+    path.write_text(POLICY + "strategies: {consolidation: {pricesFile: prices.yaml}}\n")
+    strategies: Any = PolicyInForce(path).loaded.policy.strategies
+
+    assert strategies.consolidation.prices == {"m5.large": 0.1}
 
 
 def test_without_a_file_the_defaults_stay(caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +137,7 @@ def test_without_a_file_the_defaults_stay(caplog: pytest.LogCaptureFixture) -> N
     policy.ask()
 
     assert not policy.refresh()
-    assert policy.safety() == policy.loaded.policy.safety
+    assert policy.now() is policy.loaded
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "huge", "zeros", "no text"])
@@ -133,7 +158,8 @@ def test_whatever_takes_the_place_of_the_file_is_refused_at_once(path: Path, kin
     assert not policy.refresh()
     assert policy.refused
     assert str(path) in policy.refused
-    assert policy.safety() == policy.loaded.policy.safety
+    with pytest.raises(InputError):
+        policy.now()
     assert name_of(policy) == "first"
 
 
