@@ -107,7 +107,8 @@ class _RandomSearch:
             rest = tuple(at for at in relieved if at not in unpaid)
             left, relieved, percent = self._build(random, power, rest, closed)
         cost = sum(self._price[at] for at in relieved)
-        points = left + self._asked * cost + POINTS_A_HOT_NODE * np.count_nonzero(self._still_hot(percent))
+        times_hot = self._hotness.times_hot(self._nodes, percent)
+        points = left + self._asked * cost + POINTS_A_HOT_NODE * times_hot
         return Built(left, float(points), tuple(relieved))
 
     def _unpaid(self, relieved: dict[int, float], percent: FloatArray) -> set[int]:

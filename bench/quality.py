@@ -191,7 +191,9 @@ def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieve
     assert benefit is not None
     rows = [prepared.pods.row[move.pod.namespace, move.pod.name] for move in plan.moves]
     costs = Disruption(prepared.inputs, prepared.eviction.workloads).costs([PodRow(row) for row in rows])
-    points = benefit.excess.after + POINTS_A_HOT_NODE * benefit.hot_nodes.after
+    hot = np.flatnonzero(prepared.hotness.hot)
+    times_hot = prepared.hotness.times_hot(hot, found.scenarios.mean_percent()[hot])
+    points = benefit.excess.after + POINTS_A_HOT_NODE * times_hot
     points += prepared.policy.planning.least_relief * (len(rows) + float(costs.sum()))
     alone, chains = (
         least_excess(prepared, problem_of(prepared, chains=chains), _ANY_NUMBER).excess

@@ -1,9 +1,11 @@
 """Which nodes are hot, why, and down to which level each must cool, by the rules of the policy.
 
-Several rules may set a level for the same node and resource; the lowest one counts. A rule by deviation
-compares a node with the mean of the nodes that load could be spread to. Three idle control-plane nodes beside
-three workers at 60 % would otherwise put the mean at 30 %, and all three workers would be hot although there
-is nowhere to go.
+Several rules may set a level for the same node and resource; the lowest one counts, and the highest one is
+what a plan reaches for that cannot come to the lowest.
+
+A rule by deviation compares a node with the mean of the nodes that load could be spread to. Three idle
+control-plane nodes beside three workers at 60 % would otherwise put the mean at 30 %, and all three workers
+would be hot although there is nowhere to go.
 
 A rule by score asks the scheduler's plugins. Each gives every node some score, one without figures too:
 TargetLoadPacking gives it 0. A rule that took that for load would find an idle cluster hot wherever
@@ -54,6 +56,8 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     resources: BoolArray  # (nodes, resources) in what a node is hot
     hot_above: FloatArray  # (nodes, resources) the level above which a node is hot, inf without a rule
     cool_to: FloatArray  # (nodes, resources) the level at which no further eviction is worth it
+    # (nodes, resources) the highest of the levels above which rules find the node hot; -inf where none does
+    highest: FloatArray
     because: Mapping[int, tuple[str, ...]]  # by node row
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
     waiting: Mapping[int, str] = {}  # nodes that are not hot, yet pods wait there
@@ -87,8 +91,9 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     def excess(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         """(…, resources) the same points, those that hurt pods more counted more: what plans reduce.
 
-        With ``overload`` 1 a point above coolTo counts 1, one above the threshold 2, one above 100 % 4. So a
-        point off the hotter of two nodes never counts less.
+        With ``overload`` 1 a point above coolTo counts 1, one above the threshold 2, one above 100 % 4, and
+        one above the threshold of a further rule 1 more. So a point off the hotter of two nodes never counts
+        less, and a plan that cannot reach the lowest of several thresholds reaches for the next.
         """
         return np.where(self.resources[rows], self._points(rows, percent), 0.0)
 
@@ -100,13 +105,19 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _points(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         levels = self.steps[:, rows]
         levels = levels[:, None] if percent.ndim == levels.ndim else levels  # many percentages of one node
-        above, hot, starving = _beyond(percent, levels)
-        return np.asarray(above + self.overload * hot + 2.0 * self.overload * starving, np.float64)
+        above, hot, further, starving = _beyond(percent, levels)
+        return np.asarray(above + self.overload * (hot + further + 2.0 * starving), np.float64)
 
     @cached_property
     def steps(self) -> FloatArray:
-        """(3, nodes, resources) levels at which excess becomes steeper: coolTo, the threshold, starving."""
-        return np.stack([self.cool_to, self.hot_above, np.maximum(self.cool_to, _STARVING)])
+        """(4, nodes, resources) levels at which excess becomes steeper: coolTo, thresholds, starving."""
+        starving = np.maximum(self.cool_to, _STARVING)
+        return np.stack([self.cool_to, self.hot_above, self.further_threshold, starving])
+
+    @cached_property
+    def further_threshold(self) -> FloatArray:
+        """(nodes, resources) the highest threshold of several by which a node is hot; inf where it is one."""
+        return np.where(self.highest > self.hot_above, self.highest, np.inf)
 
     def removed(self, rows: int | IntArray, percent: FloatArray, relief: FloatArray) -> FloatArray:
         """(pods,) points of excess that leave with each pod alone.
@@ -120,6 +131,12 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     def hot_at(self, rows: IntArray, percent: FloatArray) -> BoolArray:
         """(rows,) whether nodes with (rows, resources) percent would be hot; an unknown percentage is not."""
         return np.asarray(np.any(percent > self.hot_above[rows], axis=1), np.bool_)
+
+    def times_hot(self, rows: IntArray, percent: FloatArray) -> int:
+        """How often nodes of (rows, resources) percent are still hot: in each resource, by each threshold."""
+        still_hot = self.resources[rows] & (percent > self.hot_above[rows])
+        by_further = still_hot & (percent > self.further_threshold[rows])
+        return int(np.count_nonzero(still_hot) + np.count_nonzero(by_further))
 
     def most(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node; a node that was hot, to its coolTo."""
@@ -150,6 +167,7 @@ class LevelBuilder:
         self.members: BoolArray  # (nodes,) of the group
         self.eligible: BoolArray  # (nodes,) those of them that may be hot at all
         self.hot_above, self.makes_hot, self.cool_to = (np.full(percent.shape, np.inf) for _ in range(3))
+        self.highest = np.full(percent.shape, -np.inf)
         self.resources = np.zeros(percent.shape, np.bool_)
         self.because: dict[int, list[str]] = {}
 
@@ -177,6 +195,7 @@ class LevelBuilder:
             (self.cool_to, self.members, cool_to),
         ):
             levels[rows, column] = np.minimum(levels[rows, column], level)
+        self.highest[hot, column] = np.maximum(self.highest[hot, column], above)
         self.resources[:, column] |= hot
         for row in np.flatnonzero(hot).tolist():
             sentence = f"{resource} {self.percent[row, column]:.1f} %: {words}"
@@ -371,6 +390,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
         resources=levels.resources,
         hot_above=levels.hot_above,
         cool_to=levels.cool_to,
+        highest=levels.highest,
         because={row: tuple(sentences) for row, sentences in levels.because.items()},
         names=levels.names,
         waiting=waiting,
@@ -463,6 +483,7 @@ def _apply_score(
         levels.resources[row, column] = True
         for level in (levels.hot_above, levels.makes_hot):
             level[row, column] = min(level[row, column], hot_above[column])
+        levels.highest[row, column] = max(levels.highest[row, column], hot_above[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
             f"score {found.score[row]:.0f} of 100 by {', '.join(found.plugins)}, hot below "

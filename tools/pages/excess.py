@@ -56,6 +56,7 @@ def _excess(percents: FloatArray, overload: float) -> list[float]:
         resources=levels > 0,
         hot_above=_HOT_ABOVE * levels,
         cool_to=_COOL_TO * levels,
+        highest=_HOT_ABOVE * levels,
         because={},
         overload=overload,
     )

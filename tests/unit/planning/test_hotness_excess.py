@@ -77,3 +77,31 @@ def test_a_node_whose_pods_starve_is_relieved_before_one_that_is_only_hot() -> N
     } == {"starving"}
     linear = a_policy(planning={"overload": 0})
     assert set(moved(plan_of(planning_inputs(nodes, workloads, pod_load=cores, policy=linear)))) == {"warm-0"}
+
+
+def test_where_limits_keep_nodes_above_the_lower_of_two_thresholds_both_come_below_the_higher() -> None:
+    """Two moves: both nodes to 70 %, or one of them to 50 % while the other stays at 90 %."""
+    rules = [
+        {"utilization": {"cpu": 80}, "coolTo": {"cpu": 75}},
+        {"utilization": {"cpu": 50}, "coolTo": {"cpu": 50}},
+    ]
+    policy = a_policy(hotNodes={"any": rules}, limits={"perRun": 2}, planning={"leastRelief": 0})
+    nodes = [a_node(name, cpu=10) for name in "abcd"]
+    workloads = [a_workload(f"of-{name}", [name] * 4, cpu="2") for name in "ab"]
+    workloads += [a_workload(f"small-{name}", [name] * 2, cpu="500m") for name in "ab"]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=policy))
+    after = {node.name: node.after.load["cpu"] for node in plan.nodes if node.hot and node.after}
+    assert after == {"a": 70.0, "b": 70.0}
+
+
+def test_a_point_counts_once_more_above_the_higher_of_two_thresholds() -> None:
+    rules = [
+        {"utilization": {"cpu": 80}, "coolTo": {"cpu": 75}},
+        {"utilization": {"cpu": 50}, "coolTo": {"cpu": 40}},
+    ]
+    policy = a_policy(hotNodes={"any": rules})
+    hotness = prepare(planning_inputs([a_node("a")], load={"a": 90}, policy=policy)).hotness
+    excess = [float(hotness.excess(0, cpu(percent)).sum()) for percent in (40, 50, 80, 90)]
+    assert excess == [0.0, 10.0, 70.0, 100.0]
+    times = [hotness.times_hot(np.array([0]), cpu(percent)[None]) for percent in (50, 51, 80, 81)]
+    assert times == [0, 1, 1, 2]

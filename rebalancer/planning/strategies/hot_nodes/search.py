@@ -22,8 +22,8 @@ The first drafts begin anew, the others with the moves of the best one so far bu
 many pods in a row are refused. The generator is seeded by the number of the draft, and placements are
 counted, never time, so the same cluster has the same plan. In a draft each move is a wave of its own, and
 nothing is placed twice. The best draft is made a plan, which is held to waves and scenarios like any other.
-Plans are compared by what they leave: excess, each node that stays hot counted as some points more, and
-leastRelief points for each unit of what their moves cost.
+Plans are compared by what they leave: excess, each node that stays hot counted as some points more in each
+resource and for each threshold, and leastRelief points for each unit of what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:
@@ -63,7 +63,7 @@ _POWERS = ((8.0, 2.0), (8.0, 4.0), (2.0, 0.0), (4.0, 0.0))
 _MOST_REFUSED = 20  # pods in a row, after which a draft ends
 _FEW_PODS = 40  # that may move: drafts have placements as if there were so many
 _MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
-POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
+POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot in a resource counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever leastRelief is
@@ -209,8 +209,8 @@ class ReliefSearch:
     def quality(self, attempt: Attempt) -> Quality:
         """Excess left, with what moves cost at leastRelief and nodes that stay hot; excess left; moves."""
         cost = sum(self.price(at, attempt.room.get(at, ())) for at in attempt.order)
-        still_hot = np.count_nonzero(self.pods.still_hot(attempt.percent).any(axis=1))
-        points = attempt.excess + self.asked * cost + POINTS_A_HOT_NODE * still_hot
+        times_hot = self.pods.hotness.times_hot(self.pods.nodes, attempt.percent - NEGLIGIBLE)
+        points = attempt.excess + self.asked * cost + POINTS_A_HOT_NODE * times_hot
         moves = len(attempt.order) + sum(map(len, attempt.room.values()))
         return round(float(points), DIGITS), round(attempt.excess, DIGITS), moves
 
