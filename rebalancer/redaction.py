@@ -2,9 +2,11 @@
 
 Reports and recordings leave the machine: they are attached to tickets and pasted into chats. A scheduler's
 configuration and a policy may hold tokens, and an address may hold a password, so whatever is written passes
-through here. A value is a secret when its key says so, and so is the user information of any URL:
+through here. A value is a secret when its key says so, or it is the value of an HTTP header, and so is the
+user information of any URL:
 
     token: abc                            →  token: REDACTED
+    headers: {X-Scope-OrgID: north}       →  headers: {X-Scope-OrgID: REDACTED}
     tokenFile: /run/token                 →  unchanged: a path
     address: https://bob:pw@prometheus    →  address: https://REDACTED@prometheus
 """
@@ -94,7 +96,7 @@ def redacted(value: Any) -> Any:
     named = isinstance(value.get("name"), str) and is_secret(value["name"])
     return {
         key: _hidden(item)
-        if (isinstance(key, str) and is_secret(key)) or (named and key == "value")
+        if (isinstance(key, str) and (is_secret(key) or key == "headers")) or (named and key == "value")
         else redacted(item)
         for key, item in value.items()
     }

@@ -25,6 +25,7 @@ from pydantic import (
 from rebalancer.addresses import checked_address, is_read_on_the_way
 from rebalancer.policy.model import PolicyModel, setting
 from rebalancer.policy.units import Duration
+from rebalancer.redaction import is_secret
 
 BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmit")
 MAX_SIGNALS = 20
@@ -40,6 +41,7 @@ PrometheusAddress = Annotated[
     AfterValidator(checked_address),
     Field(max_length=2000, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"),
 ]
+LabelValue = Annotated[str, Field(max_length=1000)]
 QueryText = Annotated[str, Field(min_length=1, max_length=4000)]
 SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$", examples=["networkReceive"])]
 
@@ -103,6 +105,25 @@ class BasicAuth(PolicyModel):
     password_file: str = Field(min_length=1, description="File that holds the password.")
 
 
+def _no_credential(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers; ValueError for one that is a login, without its text."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{name[:40]!a} is not the name of a header")
+        if is_secret(name) or name.lower() in _HEADERS_OF_THE_PROGRAM:
+            raise ValueError(
+                f"{name} may not be set here, where everybody reads it: give a login by bearerTokenFile or "
+                "basicAuth"
+            )
+        if not (value.isascii() and value.isprintable() and value.strip() == value):
+            raise ValueError(f"the value of {name} is not printable ASCII text on one line")
+    return headers
+
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", re.ASCII)
+_HEADERS_OF_THE_PROGRAM = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+
+
 class Prometheus(PolicyModel):
     """Prometheus or a server with the same HTTP API, such as Thanos, Mimir or VictoriaMetrics."""
 
@@ -115,6 +136,15 @@ class Prometheus(PolicyModel):
     preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = setting(
         "nodeExporter",
         "Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' recording rules.",
+    )
+    labels: Annotated[Mapping[Label, LabelValue], Field(max_length=10)] = setting(
+        {},
+        "Labels with their values that every query selects by: those of this cluster's series where the "
+        "server holds several clusters.",
+    )
+    headers: Annotated[Mapping[str, str], Field(max_length=10), AfterValidator(_no_credential)] = setting(
+        {},
+        "Headers of every request, such as the tenant of a Mimir; never a login, and shown nowhere.",
     )
     queries: PrometheusQueries = setting(
         PrometheusQueries.model_construct(), "Queries in place of those of the preset."
@@ -158,6 +188,20 @@ class PrometheusSource(PolicyModel):
     """Load from Prometheus."""
 
     prometheus: Prometheus = Field(description="Read Prometheus.")
+
+
+def check_sources(sources: tuple[LoadSource, ...]) -> tuple[LoadSource, ...]:
+    """The sources; ValueError where answers to one address could be of two tenants."""
+    headers_of: dict[str, Mapping[str, str]] = {}
+    for source in sources:
+        if isinstance(source, PrometheusSource) and source.prometheus.address is not None:
+            address = source.prometheus.address.rstrip("/")
+            headers = source.prometheus.headers
+            if headers_of.setdefault(address, headers) != headers:
+                raise ValueError(
+                    f"{address} is named twice with different headers: give each its own address"
+                )
+    return sources
 
 
 class Signal(PolicyModel):

@@ -27,6 +27,7 @@ from rebalancer.policy.load_sources import (
     SignalName,
     Statistic,
     check_signals,
+    check_sources,
 )
 from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName, Selector, Unique, setting
 from rebalancer.policy.schedulers import Schedulers, SchedulerSettings
@@ -311,7 +312,7 @@ class Metadata(PolicyModel):
 class LoadSettings(PolicyModel):
     """How the load of nodes and pods is measured."""
 
-    sources: tuple[LoadSource, ...] = setting(
+    sources: Annotated[tuple[LoadSource, ...], AfterValidator(check_sources)] = setting(
         (MetricsServerSource.model_construct(metrics_server=MetricsServer.model_construct()),),
         "For each node and resource, the first source with a fresh figure is used.",
         min_length=1,

@@ -31,6 +31,10 @@ def test_paths_and_other_keys_are_kept(key: str) -> None:
     assert redacted({key: "x"}) == {key: "x"}
 
 
+def test_the_values_of_http_headers_are_secrets_whatever_they_are_called() -> None:
+    assert redacted({"headers": {"X-Scope-OrgID": "north"}}) == {"headers": {"X-Scope-OrgID": REDACTED}}
+
+
 def test_pairs_of_name_and_value_count_as_keys() -> None:
     assert redacted([{"name": "DB_PASSWORD", "value": "x"}]) == [{"name": "DB_PASSWORD", "value": "REDACTED"}]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -49,7 +50,7 @@ def backfill_timeline(
 ) -> None:
     """``rebalancer timeline backfill``."""
     loaded = policy_of(options)
-    connection = _connection(loaded, address)
+    connection, labels = _connection(loaded, address)
     writer = TimelineWriter(folder, max_bytes)
     with stop_on_signal() as signals:
 
@@ -69,7 +70,7 @@ def backfill_timeline(
             questions = [query for place, query in needs.requests if place.address == connection.address]
 
             def ask(query: PrometheusQuery, until: float) -> bytes:
-                return LivePrometheus(connection, api, until)(query)
+                return LivePrometheus(connection, api, until)(query.selecting(labels))
 
             def wait() -> None:
                 if signals.stop.wait(1.0 / per_second):
@@ -111,21 +112,21 @@ _SERIES_OF_POD = 5  # of the query that brings most
 _SERIES_OF_NODE = 30
 
 
-def _connection(loaded: LoadedPolicy, address: str | None) -> Connection:
-    """Which Prometheus is asked: the one of the policy, with its login, or the one at an address."""
+def _connection(loaded: LoadedPolicy, address: str | None) -> tuple[Connection, Mapping[str, str]]:
+    """Which Prometheus is asked, and by which labels: the policy's with its login, or one at an address."""
     named = [item.prometheus for item in loaded.policy.load.sources if isinstance(item, PrometheusSource)]
     for settings in named:
         if settings.address is None:
             continue
         if address is None or settings.address.rstrip("/") == address.rstrip("/"):
-            return connection_of(settings)
+            return connection_of(settings), settings.labels
     if address is None:
         raise InputError(
             "the policy names no address of a Prometheus",
             where=loaded.source,
             hint="give its address with --prometheus",
         )
-    return Connection(address.rstrip("/"))
+    return Connection(address.rstrip("/")), {}
 
 
 def backfill_table(found: Backfilled, style: Style = Style()) -> Text:

@@ -138,7 +138,8 @@ class LivePrometheus:
             "what": f"get {url}",
         }
         if self._api is not None:
-            return self._api.client.exchange("GET", f"{self._path}/{path}", **options)
+            headers = dict(self._connection.headers)
+            return self._api.client.exchange("GET", f"{self._path}/{path}", headers=headers, **options)
         with http.pool(**self._pool_options) as pool:
             return http.request(pool, "GET", url, headers=lambda: self._headers, **options)
 
@@ -153,7 +154,10 @@ def _headers(connection: Connection) -> Mapping[str, str]:
     elif connection.username:
         named = f"{connection.username}:{read_secret(connection.password_file or '')}"
         login = f"Basic {base64.b64encode(named.encode('latin-1')).decode()}"
-    return {**http.HEADERS, **({"Authorization": login} if login else {})}
+    headers = {**http.HEADERS, **dict(connection.headers)}
+    if login:
+        headers["Authorization"] = login
+    return headers
 
 
 def _pool_options(connection: Connection) -> dict[str, Any]:

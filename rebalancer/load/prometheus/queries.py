@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 from pydantic.alias_generators import to_snake
 
+from rebalancer.load.prometheus.matchers import with_matchers
 from rebalancer.policy.load_sources import Prometheus, PromQuery
 from rebalancer.policy.units import parse_duration
 
@@ -30,6 +32,7 @@ class NodeQuery(msgspec.Struct, frozen=True):
 
     query: PromQuery
     timestamp: str  # PromQL of when it was measured; empty: the moment of the query
+    shows_all_labels: bool = False  # the answer to timestamp has one series a node, with all labels
 
 
 class Queries(msgspec.Struct, frozen=True):
@@ -39,10 +42,33 @@ class Queries(msgspec.Struct, frozen=True):
     pods: Mapping[str, str]  # by resource
     capacity: Mapping[str, str]  # by resource: of what nodes do not state
     pod_timestamp: str  # when the pods' figures were measured; empty: the moment of the query
+    pod_series: str  # how many series of pods there are, by their labels; empty: the policy's own queries
 
 
 def queries_of(settings: Prometheus) -> Queries:
-    """The preset's queries, with what the policy replaces."""
+    """The preset's queries, with what the policy replaces, each selecting by the policy's labels."""
+    found = _unmatched_queries(settings)
+    labels = settings.labels
+
+    def matched(texts: Mapping[str, str]) -> Mapping[str, str]:
+        return {resource: with_matchers(text, labels) for resource, text in texts.items()}
+
+    return Queries(
+        nodes={resource: _matched_node_query(query, labels) for resource, query in found.nodes.items()},
+        pods=matched(found.pods),
+        capacity=matched(found.capacity),
+        pod_timestamp=with_matchers(found.pod_timestamp, labels),
+        pod_series=with_matchers(found.pod_series, labels),
+    )
+
+
+def _matched_node_query(node_query: NodeQuery, labels: Mapping[str, str]) -> NodeQuery:
+    text = with_matchers(node_query.query.query, labels)
+    query = PromQuery(query=text, unit=node_query.query.unit)
+    return replace(node_query, query=query, timestamp=with_matchers(node_query.timestamp, labels))
+
+
+def _unmatched_queries(settings: Prometheus) -> Queries:
     network = settings.network
     device = f'device="{network.device}"' if network.device else f'device!~"{_VIRTUAL}"'
     given = settings.queries
@@ -50,17 +76,23 @@ def queries_of(settings: Prometheus) -> Queries:
     for resource, word in _TRAFFIC.items():
         preset[resource] = PromQuery(query=_traffic(settings, word, device))
     nodes = {
-        resource: NodeQuery(query, given.timestamp or _TIMESTAMPS[settings.preset])
+        resource: NodeQuery(
+            query,
+            given.timestamp or _TIMESTAMPS[settings.preset],
+            shows_all_labels=not given.timestamp,
+        )
         if (own := getattr(given, to_snake(resource))) is None
         else own_query(own, given.timestamp)
         for resource, query in preset.items()
     }
     carried = given.network_capacity or network.capacity or f"sum by (instance) ({_SPEED % device} > 0)"
+    own_pod_queries = given.pod_cpu or given.pod_memory
     return Queries(
         nodes=nodes,
         pods=_pod_queries(settings) if settings.pods else {},
         capacity=dict.fromkeys(_TRAFFIC, carried),
-        pod_timestamp="" if given.pod_cpu or given.pod_memory else _labelled(settings, _POD_TIMESTAMP),
+        pod_timestamp="" if own_pod_queries else _labelled(settings, _POD_TIMESTAMP),
+        pod_series="" if own_pod_queries else _pod_series(settings),
     )
 
 
@@ -91,7 +123,19 @@ _POD_TRAFFIC = 'sum by (namespace, pod) (rate(container_network_%s_bytes_total{p
 _POD_TIMESTAMP = (
     'max by (namespace, pod) (timestamp(container_memory_working_set_bytes{pod!="",container!=""}))'
 )
+# One series for each node and for each further label that tells clusters or replicas of a Prometheus apart.
+_POD_SERIES = 'count without (container, id, image, name, {namespace}, {pod}) ({metric}{{{pod}!=""}})'
+_POD_METRICS = {"kubePrometheus": "node_namespace_pod_container:container_memory_working_set_bytes"}
 _SPEED = "node_network_speed_bytes{%s}"
+
+
+def _pod_series(settings: Prometheus) -> str:
+    """PromQL that says which nodes' pods the server knows, with all labels that are not of a container."""
+    return _POD_SERIES.format(
+        namespace=settings.namespace_label,
+        pod=settings.pod_label,
+        metric=_POD_METRICS.get(settings.preset, "container_memory_working_set_bytes"),
+    )
 
 
 def _traffic(settings: Prometheus, word: str, device: str) -> str:
@@ -178,6 +222,10 @@ class PrometheusQuery(msgspec.Struct, frozen=True):
             else f"{'instant' if self.dated else 'undated'} {self.query}"
         )
 
+    def selecting(self, labels: Mapping[str, str]) -> PrometheusQuery:
+        """The query of the series with these labels."""
+        return replace(self, query=with_matchers(self.query, labels))
+
     def path(self) -> str:
         """Of the HTTP API."""
         return "api/v1/query_range" if self.window_seconds else "api/v1/query"
@@ -209,9 +257,10 @@ class Connection(msgspec.Struct, frozen=True):
     ca_file: str | None = None
     insecure_skip_verify: bool = False
     timeout_seconds: float = 10.0
+    headers: tuple[tuple[str, str], ...] = ()  # of every request, such as the tenant of a Mimir
 
     def __repr__(self) -> str:
-        return f"Connection({self.address!r})"  # without its token
+        return f"Connection({self.address!r})"  # without its token and headers
 
     @property
     def has_login(self) -> bool:

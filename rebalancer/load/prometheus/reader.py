@@ -25,6 +25,8 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import RebalancerError, UnreachableError
+from rebalancer.load.prometheus import clusters
+from rebalancer.load.prometheus.matchers import with_matchers
 from rebalancer.load.prometheus.queries import (
     Connection,
     NodeQuery,
@@ -63,12 +65,16 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         found = {
             name: query for name, query in queries_of(self.settings).nodes.items() if name in self.resources
         }
-        return found | {name: own_query(PromQuery(query=item.query)) for name, item in self.signals.items()}
+        own = {name: self._selected(item.query) for name, item in self.signals.items()}
+        return found | {name: own_query(PromQuery(query=query)) for name, query in own.items()}
 
     @property
     def capacity_queries(self) -> Mapping[str, str]:
         """Of what nodes do not state: their capacity as PromQL, or as a quantity, by resource."""
-        own = {name: item.capacity for name, item in self.signals.items()}
+        own = {
+            name: item.capacity if _constant(item.capacity) is not None else self._selected(item.capacity)
+            for name, item in self.signals.items()
+        }
         return {**queries_of(self.settings).capacity, **own}
 
     @property
@@ -79,7 +85,12 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         found = {
             name: query for name, query in queries_of(self.settings).pods.items() if name in self.resources
         }
-        return found | {name: item.pod_query for name, item in self.signals.items() if item.pod_query}
+        own = {name: item.pod_query for name, item in self.signals.items() if item.pod_query}
+        return found | {name: self._selected(query) for name, query in own.items()}
+
+    def _selected(self, query: str) -> str:
+        """A query that selects by the policy's labels."""
+        return with_matchers(query, self.settings.labels)
 
     def requests(self) -> Iterator[PrometheusQuery]:
         """Everything that the figures are read from, so that it can be asked beforehand."""
@@ -93,14 +104,16 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
                 yield PrometheusQuery(query.timestamp)
         if self.pressure:
             counters = _PRESETS[self.settings.preset]
-            yield PrometheusQuery(counters.seconds_since_boot)
+            yield PrometheusQuery(self._selected(counters.seconds_since_boot))
             for resource in self.pressure:
-                yield PrometheusQuery(counters.rate(resource))
-                yield PrometheusQuery(counters.timestamp(resource))
+                yield PrometheusQuery(self._selected(counters.rate(resource)))
+                yield PrometheusQuery(self._selected(counters.timestamp(resource)))
         for resource, text in self.pod_queries.items():
             yield PrometheusQuery(self.window.of_resource(resource).over(text))
-        if self.pod_queries and (timestamp := queries_of(self.settings).pod_timestamp):
-            yield PrometheusQuery(timestamp)
+        if self.pod_queries:
+            queries = queries_of(self.settings)
+            for text in filter(None, (queries.pod_timestamp, queries.pod_series)):
+                yield PrometheusQuery(text)
 
 
 def _constant(text: str) -> float | None:
@@ -321,7 +334,29 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         series = self._asked(f"age of {resource}", PrometheusQuery(query.timestamp))
         if series is None:
             return np.full(len(self.nodes), np.nan)
+        if query.shows_all_labels:
+            self._refuse_doubled_nodes(series)
         return self._last_values(f"age of {resource}", series, newest=True)
+
+    def _refuse_doubled_nodes(self, timestamps: Sequence[Series]) -> None:
+        found = []
+        for item in timestamps:
+            row, _ = self._index.row_of_series(item.labels, self.settings.node_label)
+            if row is not None and len(item.values):
+                found.append((self.nodes.names[row], item.labels, float(item.values[-1])))
+        clusters.refuse_doubled_nodes(self.name, found)
+
+    def _refuse_foreign_pods(self, query: str) -> None:
+        try:
+            found = decode_latest(self.ask(PrometheusQuery(query)))
+        except (RebalancerError, ValueError, RecursionError):
+            return  # the query of the figures themselves says why
+        own: list[Mapping[str, str]] = []
+        foreign: list[Mapping[str, str]] = []
+        for labels in found.labels:
+            row, _ = self._index.row_of_series(labels, self.settings.node_label)
+            (foreign if row is None else own).append(labels)
+        clusters.refuse_foreign_pods(self.name, own, foreign, self.settings.node_label or "")
 
     def _rows(
         self, what: str, series: Sequence[Series], current: Callable[[Series], bool], *, newest: bool = False
@@ -414,7 +449,7 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         counters = _PRESETS[self.settings.preset]
         nothing = np.full(len(self.nodes), np.nan)
         percent = dict.fromkeys(self.pressure, nothing)
-        seconds = self._asked("pressure", PrometheusQuery(counters.seconds_since_boot))
+        seconds = self._asked("pressure", PrometheusQuery(self._selected(counters.seconds_since_boot)))
         if seconds is None:
             return NodePressure(percent, nothing)
         since_boot = self._last_values("pressure", seconds)
@@ -422,8 +457,10 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         oldest = np.full(len(self.nodes), np.inf)
         for resource in self.pressure:
             what = f"pressure of {resource}"
-            rates = self._asked(what, PrometheusQuery(counters.rate(resource)))
-            dates = self._asked(f"age of {what}", PrometheusQuery(counters.timestamp(resource)))
+            rates = self._asked(what, PrometheusQuery(self._selected(counters.rate(resource))))
+            dates = self._asked(
+                f"age of {what}", PrometheusQuery(self._selected(counters.timestamp(resource)))
+            )
             if rates is None or dates is None:
                 continue
             found = self._last_values(what, rates)
@@ -444,6 +481,9 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         measured_at = np.full(len(self.pods), self.now)
         warnings: list[str] = []
         answered = False
+        pod_series = queries_of(self.settings).pod_series
+        if pod_series:
+            self._refuse_foreign_pods(pod_series)
         for resource, query in wanted.items():
             try:
                 latest = decode_latest(
@@ -511,4 +551,5 @@ def connection_of(settings: Prometheus) -> Connection:
         ca_file=settings.ca_file,
         insecure_skip_verify=settings.insecure_skip_verify,
         timeout_seconds=settings.timeout,
+        headers=tuple(sorted(settings.headers.items())),
     )

@@ -246,5 +246,5 @@ def test_the_number_of_queries_does_not_grow_with_the_number_of_nodes(server: Pr
     reader.pod_figures()
 
     assert cores(figures)[:3] == [3.0, 1.0, 0.5]
-    # The clock, three metrics, their age, the links' speed; of pods three metrics and their age.
-    assert server.requests() - before == 10
+    # The clock, three metrics, their age, the links' speed; of pods three, their age, and whose they are.
+    assert server.requests() - before == 11

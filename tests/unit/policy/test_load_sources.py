@@ -84,6 +84,16 @@ def prometheus(fields: str) -> str:
             ),
             "at most one of bearerTokenFile and basicAuth may be given",
         ),
+        (prometheus('address: "http://p", headers: {Authorization: "Bearer secret"}'), "bearerTokenFile"),
+        (prometheus('address: "http://p", headers: {X-Api-Key: secret}'), "X-Api-Key may not be set here"),
+        (prometheus('address: "http://p", headers: {X-A: "secret\\r\\nHost: b"}'), "the value of X-A is not"),
+        (prometheus('address: "http://p", headers: {"X A": secret}'), "'X A' is not the name of a header"),
+        (prometheus('address: "http://p", labels: {"a-b": x}'), "labels"),
+        (
+            "load: {sources: [{prometheus: {address: 'http://p', headers: {X-Scope-OrgID: secret}}}, "
+            "{prometheus: {address: 'http://p'}}]}\n",
+            "http://p is named twice with different headers",
+        ),
         ("load: {statistic: median}\n", "load.statistic"),
         ("load: {statistic: p0}\n", "load.statistic"),
         ("load: {window: 5m, statistic: {cpu: median}}\n", "load.statistic: 'median' is not a statistic"),
