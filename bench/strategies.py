@@ -124,10 +124,12 @@ def theirs(case: Case, oracle: Oracle) -> list[list[str]]:
 
 
 def ours(case: Case) -> list[list[str]]:
-    """Whom a plan of the imported policy moves, by wave."""
-    moves = plan_prepared(Asked.of(case).prepared).moves
-    waves = sorted({move.wave for move in moves})
-    return [[move.pod.full_name for move in moves if move.wave == wave] for wave in waves]
+    """Whom a plan of the imported policy removes, and whom it moves by wave."""
+    plan = plan_prepared(Asked.of(case).prepared)
+    numbers = sorted({move.wave for move in plan.moves})
+    removed = [cleanup.pod.full_name for cleanup in plan.cleanups]
+    waves = [[move.pod.full_name for move in plan.moves if move.wave == number] for number in numbers]
+    return [removed, *waves]
 
 
 def run(case: Case, placing: Oracle, oracle: Oracle | None) -> Outcome:

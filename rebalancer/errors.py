@@ -48,7 +48,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"
     REJECTED = 8, "request rejected: the API server does not serve or accept it"
-    CHANGES = 10, "changes (--detailed-exitcode): a plan moves pods, or two plans differ"
+    CHANGES = 10, "changes (--detailed-exitcode): a plan evicts pods, or two plans differ"
     INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was journaled"
 
 

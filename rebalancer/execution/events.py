@@ -51,10 +51,19 @@ from rebalancer.errors import (
     StopRequestedError,
 )
 from rebalancer.execution.evict import Attempt, Verdict
-from rebalancer.execution.journal import ASKING, EVICTING, RESTARTING, RUN_STARTED, Journal, JournalError
+from rebalancer.execution.journal import (
+    ASKING,
+    EVICTING,
+    REMOVING,
+    RESTARTING,
+    RUN_STARTED,
+    Journal,
+    JournalError,
+)
 from rebalancer.execution.lease import LeaseLostError
-from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason
-from rebalancer.planning.plan import Move, Plan
+from rebalancer.execution.outcomes import CleanupOutcome, Outcome, Outcomes, PlanOfRun, Stop, StopReason
+from rebalancer.planning.plan import Cleanup, Move, Plan, PodReference
+from rebalancer.state.results import Result
 from rebalancer.telemetry import Span, record, span
 
 LOGGER = logging.getLogger(__name__)
@@ -90,6 +99,18 @@ class WaveStarted(RunEvent, frozen=True):
     moves: Sequence[Move]
 
 
+class CleanupDue(RunEvent, frozen=True):
+    """The request to remove a finished pod is sent next."""
+
+    cleanup: Cleanup
+
+
+class CleanupEnded(RunEvent, frozen=True):
+    """What became of a finished pod that was to be removed is known; once for each, skipped ones too."""
+
+    outcome: CleanupOutcome
+
+
 class EvictionAnnounced(RunEvent, frozen=True):
     """A pod will be evicted, or its Deployment restarted; the outcome is that of a run killed from now on."""
 
@@ -106,7 +127,7 @@ class EvictionDue(RunEvent, frozen=True):
 class EvictionAnswered(RunEvent, frozen=True):
     """What came of the requests to move a pod is known."""
 
-    attempt: Attempt
+    attempt: Attempt[Move]
     dry_run: bool = False
 
 
@@ -166,7 +187,11 @@ class EventStream:
     ) -> None:
         """``clock`` is in Unix seconds; ``shown_to`` are told last, in their order."""
         self.stop_reason: StopReason | None = None  # once there is one, nothing more is evicted
-        self._keepers: tuple[Subscriber, ...] = (Checkpoint(save), lambda event: journaled(journal, event))
+        self._keepers: tuple[Subscriber, ...] = (
+            Checkpoint(save),
+            lambda event: journaled(journal, event),
+            lambda event: cleanups_journaled(journal, event),
+        )
         self._spans = RunSpans(clock)
         self._watchers: tuple[Subscriber, ...] = (self._spans, *shown_to)
         self._failing: set[int] = set()  # positions of watchers whose failure was logged
@@ -281,6 +306,15 @@ def journaled(journal: Journal, event: RunEvent) -> None:
             journal.write("run-finished", exitCode=outcomes.exit_code, stopped=stopped)
 
 
+def cleanups_journaled(journal: Journal, event: RunEvent) -> None:
+    """Write the lines of the removal of finished pods. Raises JournalError."""
+    match event:
+        case CleanupDue(cleanup):
+            journal.write(ASKING if journal.is_dry_run else REMOVING, cleanup)
+        case CleanupEnded(outcome):
+            journal.write("removed", outcome.cleanup, result=outcome.result.value, because=outcome.because)
+
+
 class RunSpans:
     """A span for each wave, each eviction in it, and each landing seen at its end.
 
@@ -305,7 +339,7 @@ class RunSpans:
                 self._current = self._eviction.enter_context(current)
             case EvictionAnswered(attempt, dry_run) if self._current is not None:
                 self._current.add(verdict=attempt.verdict.value, attempts=attempt.requests)
-                if attempt.is_granted and not (dry_run or attempt.move.finished):
+                if attempt.is_granted and not dry_run:
                     self._granted[attempt.move.pod.uid] = self._current
                 self._eviction.close()
             case MoveEnded(outcome):
@@ -348,6 +382,11 @@ REBALANCED = EventKind(
     "the controller of a pod that was evicted or restarted, or the pod where it has none",
     "the pod, its node, why it moves, and where its replacement will run",
 )
+REMOVED = EventKind(
+    "Removed",
+    "the controller of a finished pod that was removed, or the pod where it has none",
+    "the pod, its node, and why a strategy removes it",
+)
 CANNOT_BE_COOLED = EventKind(
     "CannotBeCooled",
     "a node that stays hot",
@@ -362,7 +401,7 @@ STEERED = EventKind(
     "a node that has a soft taint while a run lasts",
     "whether it is hot, and until when the taint may stay",
 )
-EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STEERED, STOPPED)
+EVENT_KINDS = (REBALANCED, REMOVED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
 
 class EventWriter(msgspec.Struct, frozen=True, eq=False):
@@ -380,6 +419,8 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
                 self.cannot_be_cooled(plan.unsolved)
             case EvictionAnswered(attempt) if attempt.is_granted:
                 self.evicted(attempt.move, started=attempt.verdict is Verdict.STARTED)
+            case CleanupEnded(outcome) if outcome.result is Result.REMOVED:
+                self.removed(outcome.cleanup)
             case RunFinished(outcomes) if outcomes.stop not in (None, Stop.INTERRUPTED, Stop.LEASE_LOST):
                 self.stopped(*self._lease, outcomes.run, outcomes.stopped)
 
@@ -389,19 +430,24 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         ``started`` says that the eviction only began: somebody else moves the pod.
         """
         pod = move.pod
+        regarding = _controller_or_pod(pod)
         if move.is_restart:
-            about = ("apps/v1", "Deployment", pod.workload.partition("/")[2], pod.workload_uid)
-        elif pod.controller_uid and pod.controller_kind in _API_VERSIONS:
-            version = _API_VERSIONS[pod.controller_kind]
-            about = (version, pod.controller_kind, pod.controller_name, pod.controller_uid)
-        else:
-            about = ("v1", "Pod", pod.name, pod.uid)
-        regarding = dict(zip(("apiVersion", "kind", "name", "uid"), about, strict=True))
-        regarding["namespace"] = pod.namespace
+            regarding |= {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "name": pod.workload.partition("/")[2],
+                "uid": pod.workload_uid,
+            }
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
         self._write(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note)
+
+    def removed(self, cleanup: Cleanup) -> None:
+        """Record on the controller, else on the pod, that a finished pod was removed, and why."""
+        pod = cleanup.pod
+        note = f"Removed finished pod {pod.name} of {cleanup.node}: {cleanup.because}"
+        self._write(REMOVED, f"removed-{pod.uid}", pod.namespace, _controller_or_pod(pod), "Remove", note)
 
     def steered(self, nodes: Sequence[str], hot: Collection[str], until: float) -> None:
         """Record on nodes that they have a soft taint; on hot ones first, then by name, if there are many."""
@@ -460,6 +506,17 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         what = f"write an event on {regarding['kind'].lower()} {regarding['name']}"
         with contextlib.suppress(RebalancerError):
             self._api.write(what, "POST", object_path(_VERSION, namespace, "events"), body)
+
+
+def _controller_or_pod(pod: PodReference) -> dict[str, str]:
+    """What an event about a pod regards."""
+    about = ("v1", "Pod", pod.name, pod.uid)
+    if pod.controller_uid and pod.controller_kind in _API_VERSIONS:
+        version = _API_VERSIONS[pod.controller_kind]
+        about = (version, pod.controller_kind, pod.controller_name, pod.controller_uid)
+    regarding = dict(zip(("apiVersion", "kind", "name", "uid"), about, strict=True))
+    regarding["namespace"] = pod.namespace
+    return regarding
 
 
 def _node(name: str) -> dict[str, str]:

@@ -38,6 +38,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from enum import Enum, StrEnum
 from functools import partial
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import ObservedPod, read_pod
 from rebalancer.http import Answer, NoAnswerError, http_date
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import Cleanup, Move
 from rebalancer.retries import Retries, Retry
 
 
@@ -140,10 +141,14 @@ _MAX_BYTES = 1 << 20
 _MAX_REASON = 1024  # characters
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """What was requested for one move, and what that came to; times in Unix seconds."""
+Leaving = TypeVar("Leaving", bound=Move | Cleanup)
+"""For what a pod leaves: a move, or its removal after it has finished."""
 
-    move: Move  # with the landings it had when it was requested
+
+class Attempt(msgspec.Struct, Generic[Leaving], frozen=True):
+    """What was requested for one pod, and what that came to; times in Unix seconds."""
+
+    move: Leaving  # with the landings it had when it was requested
     verdict: Verdict  # the one that counts where no further request is made
     message: str  # why it is so
     retry: Retry | None = None  # why another request may lead to another verdict, if it may
@@ -167,7 +172,7 @@ class Patience(msgspec.Struct, frozen=True):
     seconds: float = 45.0  # room for a second attempt after one that got no answer for 30 s
 
 
-class EvictionClient(msgspec.Struct, frozen=True):
+class EvictionClient(msgspec.Struct, Generic[Leaving], frozen=True):
     """What every request of a run needs, and how long each is repeated."""
 
     api: RawApi
@@ -175,7 +180,7 @@ class EvictionClient(msgspec.Struct, frozen=True):
     patience: Patience = msgspec.field(default_factory=Patience)
     why_forbidden: Callable[[], str] = lambda: ""  # why nothing may be requested now; empty when it may
     # A move of a pod as it was read just now: the move as it holds, or why it does not hold any more.
-    judge: Callable[[Move, ObservedPod], Move | str] = lambda move, _: move
+    judge: Callable[[Leaving, ObservedPod], Leaving | str] = lambda move, _: move
     interrupted: Callable[[], bool] = lambda: False
     # The group and version of an Eviction; servers before 1.22 know policy/v1beta1 alone.
     eviction_version: Callable[[], str] = lambda: "policy/v1"
@@ -204,17 +209,18 @@ class EvictionClient(msgspec.Struct, frozen=True):
         )
 
 
-class Attempts(ABC):
+class Attempts(ABC, Generic[Leaving]):
     """The requests made for one move, and what the earlier ones left open."""
 
     granted: Verdict  # what a request comes to that is carried out
     answered_with: str  # the kind of object by which the API server says so
     done: str  # what is seen of it then
 
-    def __init__(self, client: EvictionClient, move: Move) -> None:
+    def __init__(self, client: EvictionClient[Leaving], move: Leaving) -> None:
         self.client = client
         self.move = move
-        self.ended = partial(Attempt, move)  # what the move came to, unless another request is made
+        # What the move came to, unless another request is made.
+        self.ended: Callable[..., Attempt[Leaving]] = partial(Attempt, move)
         self.api = client.api.finishing()
         self.not_before = client.clock()
         self.restarted_at = ""
@@ -222,7 +228,7 @@ class Attempts(ABC):
         self._count = 0
 
     @abstractmethod
-    def why_not(self, pod: ObservedPod | None) -> Attempt | None:
+    def why_not(self, pod: ObservedPod | None) -> Attempt[Leaving] | None:
         """What the move came to where no request must be sent for the pod as it is now; None to send one.
 
         Raises RebalancerError when that cannot be found out.
@@ -260,7 +266,7 @@ class Attempts(ABC):
             body_needed=False,
         )
 
-    def repeat(self, what: str) -> Attempt:
+    def repeat(self, what: str) -> Attempt[Leaving]:
         """Repeat the request while that is safe and may help; ``what`` names it in logs."""
         last = self.client.retries.until(what, self._request, self._again)
         return replace(
@@ -272,7 +278,7 @@ class Attempts(ABC):
             restarted_at=self.restarted_at,
         )
 
-    def left(self, message: str) -> Attempt:
+    def left(self, message: str) -> Attempt[Leaving]:
         """The pod is leaving or gone: once a request was sent that could do so, this run moved it."""
         return self.ended(self.granted if self.is_requested else Verdict.GONE, message)
 
@@ -286,7 +292,7 @@ class Attempts(ABC):
         """The verdict when no further request is sent: an earlier one may have been carried out."""
         return Verdict.UNKNOWN if self.open else Verdict.SKIPPED
 
-    def _request(self) -> Attempt:
+    def _request(self) -> Attempt[Leaving]:
         """Look at the pod, send one request, unless that is forbidden, and find out what it did."""
         try:
             pod = self.pod()
@@ -313,7 +319,7 @@ class Attempts(ABC):
         self._server_says(http_date(answer.headers.get("Date")))
         return self._accepted(answer)
 
-    def _accepted(self, answer: Answer) -> Attempt:
+    def _accepted(self, answer: Answer) -> Attempt[Leaving]:
         """What a success comes to: only the API server's own says so."""
         body = StatusError(answer)
         if body.kind == self.answered_with and not body.is_failure:
@@ -330,7 +336,7 @@ class Attempts(ABC):
         if time is not None:
             self.not_before = min(self.not_before, time)
 
-    def _answered(self, row: AnswerRow, message: str, retry_after: float | None = None) -> Attempt:
+    def _answered(self, row: AnswerRow, message: str, retry_after: float | None = None) -> Attempt[Leaving]:
         """What an answer means, once the pod has been looked at."""
         if row.started:
             return self.ended(Verdict.STARTED, message)
@@ -348,7 +354,7 @@ class Attempts(ABC):
         retry = Retry(message, retry_after) if row.again else None
         return self.ended(verdict, f"{message}; the pod is still there", ends=row.ends, retry=retry)
 
-    def _again(self, attempt: Attempt) -> Retry | None:
+    def _again(self, attempt: Attempt[Leaving]) -> Retry | None:
         return attempt.retry if attempt.retry is not None and not self.client.interrupted() else None
 
 
@@ -362,21 +368,21 @@ def _in_words(error: StatusError) -> str:
     return f"the API server rejected the request with HTTP {error.status}: {error.message}"
 
 
-def evict(client: EvictionClient, move: Move) -> Attempt:
-    """Ask the API server to evict the pod of a move; repeated while that is safe and may help."""
+def evict(client: EvictionClient[Leaving], move: Leaving) -> Attempt[Leaving]:
+    """Ask the API server to evict a pod; repeated while that is safe and may help."""
     return _Eviction(client, move).repeat(f"evict {move.pod.full_name}")
 
 
-class _Eviction(Attempts):
+class _Eviction(Attempts[Leaving]):
     granted = Verdict.EVICTED
     answered_with = "Status"
     done = "the pod is terminating"
 
-    def __init__(self, client: EvictionClient, move: Move) -> None:
+    def __init__(self, client: EvictionClient[Leaving], move: Leaving) -> None:
         super().__init__(client, move)
         self._version = ""  # in which the API server takes an Eviction
 
-    def why_not(self, pod: ObservedPod | None) -> Attempt | None:
+    def why_not(self, pod: ObservedPod | None) -> Attempt[Leaving] | None:
         """A pod that leaves already needs no request."""
         self._version = self.client.eviction_version()
         if pod is None or not pod.terminating:

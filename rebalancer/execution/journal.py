@@ -26,7 +26,7 @@ from rebalancer.cluster import times
 from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
 from rebalancer.files import is_file, make_durable, may_exist, refusing
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import Cleanup, Move
 from rebalancer.redaction import safe_json, without_secrets
 
 LOGGER = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ LOGGER = logging.getLogger(__name__)
 RUN_STARTED = "run-started"
 EVICTING = "evicting"  # each before the request, and followed by what it came to
 RESTARTING = "restarting"
+REMOVING = "removing"
 ASKING = "asking"  # in their stead in a dry run
 _MAX_TEXT_LENGTH = 1000
 MAX_BYTES = (
@@ -77,21 +78,19 @@ class Journal(msgspec.Struct, eq=False):
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
         return cls(text, run, clock, where=str(path), owned=True)
 
-    def write(self, event: str, move: Move | None = None, **fields: Any) -> None:
+    def write(self, event: str, about: Move | Cleanup | None = None, **fields: Any) -> None:
         """Record one decision, flushed and durable when this returns. Raises JournalError."""
         now = self._clock()
         line: dict[str, Any] = {"time": times.render(now), "run": self._run, "event": event}
         if self.is_dry_run:
             line["dryRun"] = True
-        if move is not None:
-            line |= {
-                "pod": move.pod.full_name,
-                "uid": move.pod.uid,
-                "workload": move.pod.workload,
-                "from": move.from_node,
-                "wave": move.wave,
-            }
-            fields = {"strategy": move.strategy, **fields}
+        if about is not None:
+            line |= {"pod": about.pod.full_name, "uid": about.pod.uid, "workload": about.pod.workload}
+            fields = {"strategy": about.strategy, **fields}
+        if isinstance(about, Move):
+            line |= {"from": about.from_node, "wave": about.wave}
+        elif about is not None:
+            line["from"] = about.node
         line |= {key: _short(value) for key, value in fields.items() if value not in (None, "")}
         try:
             if self.owned and self._durable and not os.fstat(self._stream.fileno()).st_nlink:
@@ -188,7 +187,7 @@ def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], 
     for line in lines:
         if line.get("uid"):
             last[line.get("run"), line["uid"]] = line
-    return tuple(line for line in last.values() if line.get("event") in (EVICTING, RESTARTING))
+    return tuple(line for line in last.values() if line.get("event") in (EVICTING, RESTARTING, REMOVING))
 
 
 def _decode(line: bytes, where: str) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode
-from rebalancer.planning.plan import API_VERSION, Move
+from rebalancer.planning.plan import API_VERSION, Cleanup, Move
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove, RunState, after_moves
 
@@ -69,6 +69,14 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.move
 
 
+class CleanupOutcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What became of a finished pod that was to be removed."""
+
+    cleanup: Cleanup
+    result: Result
+    because: str
+
+
 class PlanOfRun(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One of the plans that a run made one after another, and how the cluster differed from it."""
 
@@ -124,6 +132,7 @@ class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     plan_inputs: str  # the digest of the plan that was carried out
     run: str  # the run's identity, as in the journal
     outcomes: tuple[Outcome, ...] = ()
+    cleanups: tuple[CleanupOutcome, ...] = ()
     # In their order; the last has no moves where nothing more was to be gained.
     plans: tuple[PlanOfRun, ...] = ()
     stop: Stop | None = None
@@ -156,10 +165,7 @@ def exit_code(results: Iterable[Result], stop: Stop | None) -> ExitCode:
 
 
 def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ...]:
-    """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster.
-
-    Nor does the removal of a pod that had finished: it moves no load and starts no cooldown.
-    """
+    """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster."""
     return tuple(
         outcome.move.made(
             outcome.result.value,
@@ -170,7 +176,7 @@ def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ..
             controller_uid=outcome.replacement_controller_uid or outcome.move.pod.controller_uid,
         )
         for outcome in outcomes
-        if outcome.evicted_at is not None and not outcome.move.finished
+        if outcome.evicted_at is not None
     )
 
 

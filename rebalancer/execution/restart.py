@@ -44,7 +44,7 @@ _RIGHT = "evictable.singleReplica: surge needs get and patch on deployments: k8s
 _deployment = msgspec.json.Decoder(Workload)
 
 
-def restart(client: EvictionClient, move: Move) -> Attempt:
+def restart(client: EvictionClient[Move], move: Move) -> Attempt[Move]:
     """Ask the Deployment of a move's pod to replace it; repeated while that is safe and may help."""
     attempt = _Restart(client, move).repeat(f"restart {move.pod.workload}")
     if attempt.ends is not Ends.RIGHTS:
@@ -52,12 +52,12 @@ def restart(client: EvictionClient, move: Move) -> Attempt:
     return replace(attempt, message=f"{attempt.message} ({_RIGHT})")
 
 
-class _Restart(Attempts):
+class _Restart(Attempts[Move]):
     granted = Verdict.RESTARTED
     answered_with = "Deployment"
     done = "the Deployment has the new template"
 
-    def __init__(self, client: EvictionClient, move: Move) -> None:
+    def __init__(self, client: EvictionClient[Move], move: Move) -> None:
         super().__init__(client, move)
         namespace = move.pod.namespace
         name = move.pod.workload.partition("/")[2]
@@ -66,7 +66,7 @@ class _Restart(Attempts):
         self._version = ""  # of the Deployment as it was judged
         self.restarted_at = times.render(self.not_before)
 
-    def why_not(self, pod: ObservedPod | None) -> Attempt | None:
+    def why_not(self, pod: ObservedPod | None) -> Attempt[Move] | None:
         """Judge the Deployment, whose version the request will bear, and the pod."""
         found = self._read()
         if found is None:

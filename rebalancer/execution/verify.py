@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def match(
-    evicted: Sequence[Attempt], before: Collection[str], now: Iterable[ObservedPod]
+    evicted: Sequence[Attempt[Move]], before: Collection[str], now: Iterable[ObservedPod]
 ) -> Mapping[str, ObservedPod]:
     """The replacement of each evicted pod that has one, by the evicted pod's uid.
 
@@ -57,7 +57,7 @@ def match(
     known = set(before) | {item.move.pod.uid for item in evicted}
     fresh = [pod for pod in now if pod.metadata.uid not in known and not pod.terminating]
     found: dict[str, ObservedPod] = {}
-    by_controller: dict[tuple[str, str], list[Attempt]] = {}
+    by_controller: dict[tuple[str, str], list[Attempt[Move]]] = {}
     by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in fresh}
     for item in evicted:
         pod = item.move.pod
@@ -79,7 +79,7 @@ def match(
     return found
 
 
-def _pair(items: Sequence[Attempt], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
+def _pair(items: Sequence[Attempt[Move]], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
     """Pair evictions with pods made after them: as many as possible, and of these as many as planned."""
     chosen = _choose(items, candidates)
     taken_by = _planned(items, chosen)
@@ -90,7 +90,7 @@ def _pair(items: Sequence[Attempt], candidates: Iterable[ObservedPod]) -> dict[s
     return {items[item].move.pod.uid: chosen[pod] for pod, item in taken_by.items()}
 
 
-def _choose(items: Sequence[Attempt], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
+def _choose(items: Sequence[Attempt[Move]], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
     """The replacements: each eviction, latest first, takes the earliest pod made after it.
 
     A pod made after a later eviction was made after every earlier one too, so no pair is lost. A pod that
@@ -113,7 +113,7 @@ def _created(pod: ObservedPod) -> float:
     return -math.inf if math.isnan(pod.created_at) else pod.created_at
 
 
-def _planned(items: Sequence[Attempt], pods: Sequence[ObservedPod]) -> dict[int, int]:
+def _planned(items: Sequence[Attempt[Move]], pods: Sequence[ObservedPod]) -> dict[int, int]:
     """The largest pairing of pods with moves that listed their node: pod index -> item index."""
     listed = [set(item.move.landing_nodes) for item in items]
     item_of: dict[int, int] = {}
@@ -163,7 +163,7 @@ class LandingPoller(msgspec.Struct, eq=False):
     _check: LandingCheck
     _clock: RunClock
     _pods_seen: PodsSeen = lambda _: None
-    evicted: list[Attempt] = []
+    evicted: list[Attempt[Move]] = []
     _landed: dict[str, Outcome] = {}  # by uid of the evicted pod: replacements that were seen bound
     _checked: dict[tuple[str, str], str | None] = {}  # by uid of the evicted pod and node
 
@@ -226,7 +226,7 @@ class LandingPoller(msgspec.Struct, eq=False):
             trouble = trouble or "the run was interrupted"
         return tuple(_unseen(item, trouble) if trouble else item.outcome for item in appraisals)
 
-    def _look(self, evicted: Sequence[Attempt], seconds: float) -> tuple[tuple[Appraisal, ...], str]:
+    def _look(self, evicted: Sequence[Attempt[Move]], seconds: float) -> tuple[tuple[Appraisal, ...], str]:
         """These moves as they stand, and why they could not be read if they could not."""
         try:
             pods = self._read([item.move for item in evicted], seconds)
@@ -246,7 +246,7 @@ class LandingPoller(msgspec.Struct, eq=False):
 
 
 def appraise(
-    evicted: Sequence[Attempt], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
+    evicted: Sequence[Attempt[Move]], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
 ) -> tuple[Appraisal, ...]:
     """The outcome of each move as it stands, given the pods of its namespace now."""
     replacement = match(evicted, before, now)
@@ -258,7 +258,7 @@ def appraise(
 
 
 def _appraise(
-    item: Attempt, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
+    item: Attempt[Move], replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
 ) -> Appraisal:
     if item.move.is_restart:
         result, because, settled = appraise_rollout(item.move, replacement, old, check)
@@ -294,7 +294,7 @@ def _appraise(
     return _so_far(item, result, because, replacement, settled=old is None)
 
 
-def _of_the_node_left(item: Attempt, old: ObservedPod | None) -> str:
+def _of_the_node_left(item: Attempt[Move], old: ObservedPod | None) -> str:
     """What a move has come to whose replacement does not serve yet."""
     if old is not None:
         return _of_the_evicted_pod(old)
@@ -309,7 +309,7 @@ def _of_the_evicted_pod(old: ObservedPod) -> str:
 
 
 def _so_far(
-    item: Attempt,
+    item: Attempt[Move],
     result: Result,
     because: str,
     replacement: ObservedPod | None = None,
@@ -355,7 +355,9 @@ PodsSeen: TypeAlias = "Callable[[str], Sequence[SeenPod] | None]"
 class WatchedReplacements:
     """The replacements of one wave as a watch shows them; None where it does not show all controllers."""
 
-    def __init__(self, pods_seen: PodsSeen, evicted: Sequence[Attempt], before: Collection[str]) -> None:
+    def __init__(
+        self, pods_seen: PodsSeen, evicted: Sequence[Attempt[Move]], before: Collection[str]
+    ) -> None:
         """``before`` are the uids of the pods that existed before the wave."""
         self._pods_seen = pods_seen
         self._leaving = {item.move.pod.uid for item in evicted}

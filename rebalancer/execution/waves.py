@@ -1,5 +1,6 @@
 """Carries out a plan wave by wave, until it is done or there is a reason to stop.
 
+    before the first wave   finished pods are removed, whose removal moves no load
     before each wave        the safety checks; moves that no longer hold are skipped
     within a wave           one eviction after another, each announced, requested and answered; a pod that
                             changed meanwhile is checked again; the next one is evicted once the replacement
@@ -38,15 +39,23 @@ from rebalancer.cluster.live.discovery import Discovery
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.execution import events
 from rebalancer.execution.clock import RunClock
-from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, Verdict, evict
+from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Leaving, Patience, Verdict, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.observed_pods import ObservedPod, Scope, read_pods, why_not_replaced
-from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason, exit_code
+from rebalancer.execution.outcomes import (
+    CleanupOutcome,
+    Outcome,
+    Outcomes,
+    PlanOfRun,
+    Stop,
+    StopReason,
+    exit_code,
+)
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.verify import Appraisal, LandingPoller, PodsSeen
-from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan, Progress
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Cleanup, Move, Plan, Progress
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Execution
@@ -151,18 +160,26 @@ class _Run:
         self._has_kept = False  # whether a move has ended within this wave whose pod stays
         self._begun_at = context.clock.now()
         self._ended_at: float | None = None  # the wave before, by the clock that moves only forward
-        self._client = EvictionClient(
-            context.api,
-            context.clock.now,
-            patience=context.patience,
+        self._cleaned: list[CleanupOutcome] = []
+        self._discovery = Discovery(context.api)
+        self._client = self._client_judging(self._as_it_is_now)
+
+    def _client_judging(
+        self, judge: Callable[[Leaving, ObservedPod], Leaving | str]
+    ) -> EvictionClient[Leaving]:
+        return EvictionClient(
+            self._context.api,
+            self._context.clock.now,
+            patience=self._context.patience,
             why_forbidden=self._why_forbidden,
-            judge=self._as_it_is_now,
+            judge=judge,
             interrupted=lambda: self._clock.stop_requested() or self._is_stopped(),
-            eviction_version=Discovery(context.api).eviction_version,
-            dry_run=context.dry_run,
+            eviction_version=self._discovery.eviction_version,
+            dry_run=self._context.dry_run,
         )
 
     def carry_out(self) -> Outcomes:
+        self._clean_up()
         if self._plan.moves:
             try:
                 self._waves()
@@ -181,6 +198,62 @@ class _Run:
         outcomes = self._finished()
         self._stream.publish(events.RunFinished(outcomes))
         return outcomes
+
+    def _clean_up(self) -> None:
+        """Remove the finished pods of the plan, before its first wave: no load moves with them."""
+        cleanups = self._plan.cleanups
+        if not cleanups:
+            return
+        client = self._client_judging(self._as_it_was)
+        try:
+            self._stop_if_unsafe()
+            for cleanup in cleanups:
+                if self._stream.stop_reason is None:
+                    self._remove(client, cleanup)
+        except RebalancerError as error:
+            self._stop_after(error)
+        stop = self._stream.stop_reason
+        for cleanup in cleanups[len(self._cleaned) :]:
+            reason = stop.message if stop else "never reached"
+            because = f"the run stopped before it: {reason}"
+            self._cleanup_ended(CleanupOutcome(cleanup=cleanup, result=Result.SKIPPED, because=because))
+
+    def _as_it_was(self, cleanup: Cleanup, pod: ObservedPod) -> Cleanup | str:
+        """A cleanup whose pod was just read; a pod that has changed meanwhile is left to the next run."""
+        if self._context.replanner.has_seen(pod):
+            return cleanup
+        return "it has changed since the plan was made"
+
+    def _remove(self, client: EvictionClient[Cleanup], cleanup: Cleanup) -> None:
+        """Remove one finished pod. That nobody knows how it ended stops no run: it moves no load."""
+        if not self._stream.publish(events.CleanupDue(cleanup)):
+            return
+        attempt = evict(client, cleanup)
+        result = Result.of(attempt.verdict)
+        if attempt.is_granted:
+            result = Result.WOULD_EVICT if self._context.dry_run else Result.REMOVED
+        outcome = CleanupOutcome(cleanup=cleanup, result=result, because=attempt.message)
+        self._cleanup_ended(outcome)
+        self._stop_after_attempt(attempt, f"removing {cleanup.pod.full_name}")
+
+    def _cleanup_ended(self, outcome: CleanupOutcome) -> None:
+        self._cleaned.append(outcome)
+        self._stream.publish(events.CleanupEnded(outcome))
+
+    def _stop_if_unsafe(self) -> bool:
+        """Look at the clock, the lease and the safety checks; whether one of them stops the run."""
+        reason = self._clock.why_over() or self._unsafe()
+        if reason is not None:
+            self._stream.stop(reason)
+        return reason is not None
+
+    def _stop_after_attempt(self, attempt: Attempt[Leaving], what: str) -> None:
+        """Stop the run where no other request would fare better than that of an attempt."""
+        if attempt.failure is not None:
+            self._stop_after(attempt.failure)
+        elif attempt.ends is not None:
+            stop = Stop.RIGHTS if attempt.ends is Ends.RIGHTS else Stop.REJECTED
+            self._stream.stop(StopReason(stop, f"{what}: {attempt.message}"))
 
     def _stop_after(self, error: RebalancerError) -> None:
         # A request that ended with the run's own time says less than that the time is over.
@@ -240,10 +313,12 @@ class _Run:
             for item in outcomes
             if item.result is not Result.SKIPPED or (item.move.pod.uid in last and not dry_run)
         ]
+        counted += [item.result for item in self._cleaned]
         return Outcomes(
             plan_inputs=self._plans[0].inputs,
             run=self._context.run,
             outcomes=outcomes,
+            cleanups=tuple(self._cleaned),
             plans=(*self._accounts, self._account(self._plan)),
             stop=stop.stop if stop else None,
             stopped=stop.message if stop else "",
@@ -256,9 +331,7 @@ class _Run:
         while left:
             wave = left[0].wave
             self._pause()
-            reason = self._clock.why_over() or self._unsafe()
-            if reason is not None:
-                self._stream.stop(reason)
+            if self._stop_if_unsafe():
                 return
             left = self._still_holding(left)
             moves = [move for move in left if move.wave == wave]
@@ -393,11 +466,7 @@ class _Run:
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
-        return frozenset(
-            Scope(move.pod.namespace, self._context.pods.selector_of(move))
-            for move in moves
-            if not move.finished
-        )
+        return frozenset(Scope(move.pod.namespace, self._context.pods.selector_of(move)) for move in moves)
 
     def _why_forbidden(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
@@ -417,7 +486,7 @@ class _Run:
             return str(error)
         return ""
 
-    def _evict(self, move: Move) -> Attempt | None:
+    def _evict(self, move: Move) -> Attempt[Move] | None:
         """Evict or restart one pod; the attempt, if a replacement has to be waited for."""
         dry_run = self._context.dry_run
         if not (dry_run or self._announced(move)):
@@ -438,8 +507,6 @@ class _Run:
             elif attempt.verdict is Verdict.STARTED:
                 would = f"its eviction would begin so: {attempt.message}"
             self._end(move, result, f"dry run: {would}")
-        elif move.finished:
-            self._end(move, Result.REMOVED, attempt.message, evicted_at=attempt.at)
         else:
             return attempt
         return None
@@ -456,19 +523,15 @@ class _Run:
             self._end(move, Result.SKIPPED, f"the run stopped before it: {stop.message}")
         return stop is None
 
-    def _not_granted(self, attempt: Attempt) -> None:
+    def _not_granted(self, attempt: Attempt[Move]) -> None:
         move = attempt.move
         message = attempt.message
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
         perhaps = attempt.at if attempt.verdict is Verdict.UNKNOWN else None
         self._end(move, Result.of(attempt.verdict), message, evicted_at=perhaps)
         verb = "restarting" if move.is_restart else "evicting"
-        if attempt.failure is not None:
-            self._stop_after(attempt.failure)
-        elif attempt.ends is not None:
-            stop = Stop.RIGHTS if attempt.ends is Ends.RIGHTS else Stop.REJECTED
-            self._stream.stop(StopReason(stop, f"{verb} {move.pod.full_name}: {message}"))
-        elif attempt.verdict is Verdict.UNKNOWN:
+        self._stop_after_attempt(attempt, f"{verb} {move.pod.full_name}")
+        if attempt.verdict is Verdict.UNKNOWN:
             done = "restarted" if move.is_restart else "evicted"
             unknown = f"whether {move.pod.full_name} was {done} is not known: {message}"
             self._stream.stop(StopReason(Stop.OUTCOME, unknown))

@@ -55,7 +55,7 @@ class Bound(msgspec.Struct, frozen=True):
     allows: int
     before: int  # evictions that count, of earlier runs and of earlier plans of this one
     is_known: bool  # how many they are: otherwise the state has forgotten some, and the limit is reached
-    is_rate: bool  # the removal of a finished pod does not count, for no state keeps it
+    is_rate: bool  # it counts the evictions of earlier runs too
     namespaces: tuple[str, ...]  # empty: all
     nodes: frozenset[int] | None  # rows; None: all
 
@@ -74,7 +74,7 @@ class Bound(msgspec.Struct, frozen=True):
 
     def counts(self, pod: Candidate) -> bool:
         """Whether the eviction of a pod counts."""
-        if (self.is_rate and pod.has_finished) or (self.nodes is not None and pod.source not in self.nodes):
+        if self.nodes is not None and pod.source not in self.nodes:
             return False
         return not self.namespaces or namespace_matches(pod.namespace, self.namespaces)
 
@@ -93,7 +93,6 @@ def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
         name: record.metadata.labels or {} for name, record in zip(table.names, table.records, strict=True)
     }
     made_in = {move.pod.uid: (move.pod.namespace, move.from_node) for move in made}
-    rated = {move.pod.uid for move in made if not move.finished}
     for at, scope in enumerate((Scope(), *limits.scoped)):
         given = limits if at == 0 else limits.scoped[at - 1]
         nodes = None
@@ -104,7 +103,7 @@ def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
             most: int | None = getattr(given, name)
             if most is None:
                 continue
-            places = {uid: place for uid, place in made_in.items() if name == "per_run" or uid in rated}
+            places = dict(made_in)
             since = inputs.now - _RATES.get(name, 0.0)
             known = True
             if name in _RATES and state is not None:
@@ -145,7 +144,7 @@ class UsedLimits(msgspec.Struct):
         made = (*inputs.made, *made)
         row_of = inputs.snapshot.nodes.row
         bounds = tuple(_bounds(inputs, made))
-        workloads = (move.pod for move in made if move.pod.workload and not move.finished)
+        workloads = (move.pod for move in made if move.pod.workload)
         counts: dict[str, Counter[object]] = {
             "per_run": Counter({"per_run": len(made)}),
             "per_node": Counter(row_of[move.from_node] for move in made if move.from_node in row_of),
@@ -175,8 +174,7 @@ class UsedLimits(msgspec.Struct):
         yield "per_run", "per_run", limits.per_run
         yield "per_node", pod.source, limits.per_node
         yield "per_namespace", pod.namespace, limits.per_namespace
-        if workload is not None:
-            yield "per_workload", workload.key, limits.per_workload.of(workload.desired or 0)
+        yield "per_workload", workload.key, limits.per_workload.of(workload.desired or 0)
         yield from ((item.setting, item.setting, item.allows) for item in self.bounds if item.counts(pod))
 
     def reached(self, pod: Candidate) -> tuple[str, ...]:
@@ -203,9 +201,8 @@ class UsedLimits(msgspec.Struct):
             "per_node": f"perNode {limits.per_node}",
             "per_namespace": f"perNamespace {limits.per_namespace} for {pod.namespace}",
         }
-        if pod.workload:
-            most = limits.per_workload.of(pod.workload.desired or 0)
-            words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
+        most = limits.per_workload.of(pod.workload.desired or 0)
+        words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
         settings = {name: f"limits.{to_camel(name)}" for name in words}
         words |= {bound.setting: bound.words + bound.used_before for bound in self.bounds}
         verb = "is" if len(names) == 1 else "are"
@@ -345,9 +342,6 @@ class PlanBuilder:
         limit = self.used.refusal(candidate)
         if limit:
             return limit
-        if candidate.has_finished:
-            full = self._wave.moves > 0 and self._wave_is_full()
-            return AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
         of_job = self._refusal_of_job(candidate)
         if of_job:
             return of_job
@@ -392,8 +386,7 @@ class PlanBuilder:
         uid = self._controller(candidate)
         if self._pods.class_of(candidate.row).owner.kind != "Job":
             return None
-        evicted = (move.candidate for move in self.moves if not move.candidate.has_finished)
-        planned = sum(self._controller(item) == uid for item in evicted)
+        planned = sum(self._controller(move.candidate) == uid for move in self.moves)
         for rule, reason in (
             (job_would_fail, Reason.JOB_WOULD_FAIL),
             (replaced_in_time, Reason.GRACE_PERIOD),
@@ -438,12 +431,6 @@ class PlanBuilder:
         self.used.count(candidate)
         self._wave = replace(self._wave, moves=self._wave.moves + 1)
         self.moves.append(PlannedMove(evaluation, self._wave.number, before))
-        if not candidate.has_finished:
-            self._place(evaluation)
-
-    def _place(self, evaluation: Evaluation) -> None:
-        """Take a pod from its node, and put its replacement on a node in every scenario."""
-        candidate = evaluation.candidate
         targets = self.scenarios.land(
             evaluation.by_scenario, evaluation.branches, candidate.usage, candidate.source
         )

@@ -7,7 +7,7 @@ it is hot or not. Of nodes and workloads: what the plan does with each of their 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.inputs import PlanningInputs
@@ -34,7 +35,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan, search
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import build_plan, possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.hot_nodes.relief import LIFTED
@@ -178,10 +179,11 @@ Explanation = PodExplanation | NodeExplanation | WorkloadExplanation
 
 # What a verdict may be besides a code of planning.reasons.
 MOVED = "Moved"
+REMOVED = "Removed"  # a finished pod
 EVICTABLE = "Evictable"
 NODE_NOT_HOT = "NodeNotHot"
 _PENDING = "Pending"
-VERDICTS = (MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING)
+VERDICTS = (MOVED, REMOVED, EVICTABLE, NODE_NOT_HOT, _PENDING)
 LOAD_NOT_KNOWN = "nothing protects it, and the load of its node is not known"
 _MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
@@ -211,11 +213,10 @@ class PodExplainer:
         self._evaluator = prepared.evaluator(self._strategies)
         self._row = row
         self._node = prepared.node_of(row)  # -1 while Pending
-        table = prepared.table_of(row)
-        finished = prepared.has_finished(row)
+        table = prepared.pods
         self._names = prepared.inputs.snapshot.nodes.names
         own = PodClassIndex(int(table.pod_class[row]))
-        comes_back = bool(table.class_of(row).owner.kind) and self._node >= 0 and not finished
+        comes_back = bool(table.class_of(row).owner.kind) and self._node >= 0
         self._candidate = prepared.candidate(row) if comes_back else None
         self._class = self._candidate.replacement if self._candidate else own
 
@@ -223,46 +224,39 @@ class PodExplainer:
         """The explanation, with what the plan does with the pod."""
         prepared = self._prepared
         row = self._row
-        pods = prepared.table_of(row)
+        pods = prepared.pods
         plan = plan_prepared(prepared)
         verdict, verdict_because = verdict_of(plan, pods.uids[row], self._name())
-        refusals = tuple(every_refusal(prepared.eviction_of(row), row))
+        refusals = tuple(every_refusal(prepared.eviction, row))
         unprotected = "nothing protects it"
         if refusals and verdict == MOVED:  # its strategy lifts what protects it from others
             strategy = next(move.strategy for move in plan.moves if move.pod.uid == pods.uids[row])
             unprotected = f"nothing protects it from the strategy {strategy}"
             refusals = ()
         refusal = next(iter(refusals), None)
-        known = not prepared.has_finished(row) and self.is_placed
-        placement, table = self.cycle() if known else (None, None)
-        movable = known and self._node >= 0 and not pods.terminating[row]
+        placement, table = self.cycle() if self.is_placed else (None, None)
+        movable = self.is_placed and self._node >= 0 and not pods.terminating[row]
         evaluation = (
             self._evaluator.evaluate(prepared.candidate(row), self._scenarios, complete=True)
             if movable
             else None
         )
         landings = self._landings(evaluation if self._node >= 0 else placement)
-        stays = self._node >= 0 and not prepared.has_finished(row)
-        staying = self._staying(evaluation) if stays else None
+        staying = self._staying(evaluation) if self._node >= 0 else None
         wishes = self._wishes()
         if wishes and verdict == NODE_NOT_HOT:
             name, why = next(iter(wishes.items()))
             verdict = str(Reason.LIMIT)
             most = prepared.policy.limits.per_run
             verdict_because = f"perRun {most} is reached before its turn ({name}: {why})"
-        if prepared.has_finished(row) and verdict == NODE_NOT_HOT:
-            verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
         return PodExplanation(
             **plan.of_same(),
-            pod=prepared.pod_reference(row),
+            pod=prepared.eviction.pod_reference(row),
             node=self._name(),
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
             because=refusal.message if refusal else unprotected,
-            refusals=tuple(
-                Refusal(reason=str(item.reason), because=item.message, setting=item.setting)
-                for item in refusals
-            ),
+            refusals=_in_words(refusals),
             verdict=verdict,
             verdict_because=verdict_because + self._with_higher_limits(plan),
             landings=landings,
@@ -274,7 +268,7 @@ class PodExplainer:
 
     def _with_higher_limits(self, plan: Plan) -> str:
         """Whether the pod would move if the limits that keep it were none; empty where others do."""
-        uid = self._prepared.table_of(self._row).uids[self._row]
+        uid = self._prepared.pods.uids[self._row]
         setting = next((item.setting for item in plan.kept if item.pod.uid == uid), "")
         aliases = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
         names = [aliases.get(name, "") for name in setting.split(" and ")]
@@ -448,6 +442,45 @@ class PodExplainer:
         }
 
 
+def _in_words(refusals: Iterable[NotMoved]) -> tuple[Refusal, ...]:
+    return tuple(
+        Refusal(reason=str(item.reason), because=item.message, setting=item.setting) for item in refusals
+    )
+
+
+def explain_finished(prepared: PreparedInputs, row: PodRow) -> PodExplanation:
+    """Whether a pod that has finished may be removed, and what the plan does with it."""
+    plan = plan_prepared(prepared)
+    finished = FinishedPods(prepared.eviction, strategies_of(prepared))
+    pod = finished.reference(row)
+    wishes = finished.wishes(row)
+    refusals = finished.refusals(row, next(iter(wishes), None))
+    verdict = NODE_NOT_HOT
+    verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
+    for cleanup in plan.cleanups:
+        if cleanup.pod.uid == pod.uid:
+            verdict = REMOVED
+            verdict_because = f"{cleanup.strategy}: {cleanup.because}"
+    for stays in plan.kept:
+        if stays.pod.uid == pod.uid:
+            verdict = stays.reason
+            verdict_because = stays.because
+    return PodExplanation(
+        **plan.of_same(),
+        pod=pod,
+        node=finished.node(row),
+        evictable=not refusals,
+        reason=str(refusals[0].reason) if refusals else "",
+        because=refusals[0].message if refusals else "nothing protects it",
+        refusals=_in_words(refusals),
+        verdict=verdict,
+        verdict_because=verdict_because,
+        landings=(),
+        unacceptable=0.0,
+        wishes={strategy.name: why for strategy, why in wishes.items()},
+    )
+
+
 def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
     """What the plan does with a pod, and why."""
     if uid in (decided := _decided(plan)):
@@ -474,8 +507,6 @@ def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[s
     rows = {uid: row for row, uid in enumerate(prepared.pods.uids)}
     found = {}
     for move in plan.moves[:most]:
-        if move.finished:
-            continue
         explainer = PodExplainer(prepared, PodRow(rows[move.pod.uid]))
         if explainer.is_placed:
             found[move.pod.uid] = explainer.cycle()[1]
@@ -492,7 +523,9 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     for pod in prepared.pods_on(row):
         verdict, because = verdict_on(pod)
         share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(pod))
-        pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
+        pods.append(
+            PodOnNode(pod=prepared.eviction.pod_reference(pod), share=share, verdict=verdict, because=because)
+        )
 
     def largest_share(pod: PodOnNode) -> float:
         return max((points for name, points in pod.share.items() if name != "pods"), default=0.0)
@@ -558,7 +591,7 @@ def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: 
             share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(row))
         pods.append(
             PodOfWorkload(
-                pod=prepared.pod_reference(row),
+                pod=prepared.eviction.pod_reference(row),
                 node=prepared.nodes.names[node] if bound else "",
                 hot=bound and bool(prepared.hotness.hot[node]),
                 share=share,
@@ -592,5 +625,8 @@ def explain(inputs: PlanningInputs, subject: Subject) -> Explanation:
     if subject.kind == "node":
         return explain_node(prepared, NodeRow(subject.row))
     if subject.kind == "pod":
-        return PodExplainer(prepared, PodRow(subject.row)).explanation()
+        row = PodRow(subject.row)
+        if row >= len(prepared.pods):
+            return explain_finished(prepared, row)
+        return PodExplainer(prepared, row).explanation()
     return explain_workload(prepared, subject.kind, subject.namespace, subject.name)

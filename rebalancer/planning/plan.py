@@ -147,7 +147,6 @@ class Move(Value, frozen=True):
     load_methods: dict[str, str] = {}  # how that is known, by resource: measured, share or request
     grace_period_seconds: float = 30.0
     action: Action = EVICT
-    finished: bool = False  # it has succeeded or failed: it is removed, and nothing is placed in its stead
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
     makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
     risk: _Chance = 0.0  # the chance that its replacement lands where it should not, which confidence bounds
@@ -178,6 +177,15 @@ class Move(Value, frozen=True):
         known = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "workload": pod.workload}
         known |= {"controller_uid": pod.controller_uid, "from_node": self.from_node, "to_node": node, **more}
         return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
+
+
+class Cleanup(Value, frozen=True):
+    """A pod that has finished and is removed: no load moves with it, and nothing is placed in its stead."""
+
+    pod: PodReference
+    node: str  # on which it ran
+    because: str
+    strategy: str  # which wishes to remove it, by its key in the policy
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -281,6 +289,7 @@ class Plan(Answer, frozen=True):
     """Ordered moves, the nodes they concern, and every pod on a hot node that stays."""
 
     moves: tuple[Move, ...] = ()
+    cleanups: tuple[Cleanup, ...] = ()  # finished pods that a run removes before its first wave
     nodes: tuple[NodeReport, ...] = ()
     kept: tuple[UnmovedPod, ...] = ()
     unsolved: dict[str, str] = {}  # hot node -> why it stays hot after the plan

@@ -197,8 +197,6 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
 
     However many a budget allows, one replica stays as it is, so a run never replaces them all.
     """
-    if prepared.has_finished(pod):
-        return None
     workload = prepared.eviction.workload(pod)
     budgets = prepared.eviction.budgets.of(pod)
     moved = builder.used.counts["per_workload"][workload.key]
@@ -227,8 +225,8 @@ def move_of(
 ) -> AcceptedMove | NotMoved:
     """The move of a pod that may be evicted and whose landing holds; else why it stays."""
     return (
-        (None if prepared.has_finished(pod) else prepared.settling(prepared.node_of(pod)))
-        or why_protected(prepared.eviction_of(pod), pod, wish.lifts)
+        prepared.settling(prepared.node_of(pod))
+        or why_protected(prepared.eviction, pod, wish.lifts)
         or (_sibling_first(prepared, builder, pod) if siblings_later else None)
         or builder.find(prepared.candidate(pod, wish), may_wait=may_wait)
     )

@@ -19,23 +19,21 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
-from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct, end_times, leaving_pods, recent_load
-from rebalancer.load.report import LoadReport, with_pods
+from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, coverage_of, find_hot_nodes
 from rebalancer.planning.inputs import OfInputs, PlanningInputs
-from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
+from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck
 from rebalancer.planning.landing.purpose import Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable
 from rebalancer.planning.landing.spread import Spread
-from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.policy.hotness import ScoreRule
@@ -182,35 +180,9 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
         """What it costs to restart pods."""
         return Disruption(self.inputs, self.eviction.workloads)
 
-    def has_finished(self, pod: PodRow) -> bool:
-        """Whether a pod has succeeded or failed; the rows of such pods are behind those of all others."""
-        return pod >= self._running
-
-    @cached_property
-    def _running(self) -> int:
-        return len(self.pods)
-
-    def table_of(self, pod: PodRow) -> PodTable:
-        """The table that has the row of a pod."""
-        return self.pods.with_finished if self.has_finished(pod) else self.pods
-
-    def finished_pods(self, phase: str) -> Iterator[PodRow]:
-        """The pods that have Succeeded or Failed, in order of namespace and name."""
-        finished = self.pods.finished
-        rows = [] if finished is None else np.flatnonzero(finished.phase == PHASE_INDEX[phase]).tolist()
-        return (PodRow(len(self.pods) + row) for row in rows)
-
-    def eviction_of(self, pod: PodRow) -> EvictionContext:
-        """What the rules of eviction read of a pod."""
-        return self._eviction_of_finished if self.has_finished(pod) else self.eviction
-
-    @cached_property
-    def _eviction_of_finished(self) -> EvictionContext:
-        return self.eviction.of_finished()
-
     def node_of(self, pod: PodRow) -> NodeRow:
-        """The node that a pod runs or ran on; -1 where there is none."""
-        return NodeRow(int(self.table_of(pod).node[pod]))
+        """The node that a pod runs on; -1 where there is none."""
+        return NodeRow(int(self.pods.node[pod]))
 
     def labels_of(self, node: NodeRow) -> Mapping[str, str]:
         """The labels of a node."""
@@ -224,25 +196,23 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
 
     def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
-        finished = self.has_finished(row)
-        table = self.table_of(row)
         load = self.inputs.load
-        restarted = not finished and moves_by_restart(self.eviction, row)
-        replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
-        workload = None if finished else self.eviction.workload(row)
+        restarted = moves_by_restart(self.eviction, row)
+        replacement = self.eviction.replacement(row).pod_class
+        workload = self.eviction.workload(row)
         return Candidate(
             row=row,
             source=self.node_of(row),
-            namespace=table.namespaces[row],
+            namespace=self.pods.namespaces[row],
             workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
-            usage=self._nothing if finished else self._brought_by(row),
-            relief=self._nothing if finished else np.nan_to_num(load.relief[row]),
-            points=with_pods(self._nothing, 0.0) if finished else load.points_of(row),
+            usage=self._brought_by(row),
+            relief=np.nan_to_num(load.relief[row]),
+            points=load.points_of(row),
             wish=wish or Wish("", self.cooler_node),
-            replaced_late=workload is not None and workload.replaced_late,
+            replaced_late=workload.replaced_late,
             restarted=restarted,
-            scheduler=-1 if finished else self.schedulers.number(replacement),
+            scheduler=self.schedulers.number(replacement),
         )
 
     def _brought_by(self, row: PodRow) -> FloatArray:
@@ -254,31 +224,10 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
         requests = self.state.classes.requests[int(self.pods.pod_class[row])].incoming
         return np.where(np.isnan(usage), requested_amounts(requests, load.resources), usage)
 
-    @cached_property
-    def _nothing(self) -> FloatArray:
-        """(measured resources,) what a pod uses that has finished; nobody changes it."""
-        return np.zeros(self.usage.shape[1])
-
     def settling(self, node: NodeRow) -> NotMoved | None:
         """Why nothing may leave a node whose figures still show an earlier move; None when they do not."""
         settling = self.landing_check.settling.get(node)
         return NotMoved(Reason.SETTLING, settling) if settling else None
-
-    def pod_reference(self, row: PodRow) -> PodReference:
-        """A pod and its controller, as plans and explanations name them."""
-        pods = self.table_of(row)
-        workload = self.eviction_of(row).workload(row)
-        owner = workload.owner
-        return PodReference(
-            namespace=pods.namespaces[row],
-            name=pods.names[row],
-            uid=pods.uids[row],
-            workload=workload.name if owner.kind else "",
-            controller_kind=owner.kind,
-            controller_name=owner.name,
-            controller_uid=owner.uid,
-            workload_uid=workload.uid,
-        )
 
 
 def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedInputs:

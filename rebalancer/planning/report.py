@@ -10,6 +10,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
+from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.disruption_cost import seconds_to_ready
 from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
@@ -48,6 +49,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     execution = inputs.policy.execution
     kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
     strategies = {item.name: item for item in strategies_of(prepared)}
+    cleanups, finished_kept = FinishedPods(prepared.eviction, tuple(strategies.values())).cleanups()
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
     measured = inputs.state.agreement if inputs.state is not None else None
     return Plan(
@@ -58,8 +60,11 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         moves=tuple(
             as_move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves
         ),
+        cleanups=cleanups,
         nodes=_node_reports(prepared, _after(prepared, decided)),
-        kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
+        kept=tuple(
+            sorted((*kept, *finished_kept), key=lambda item: (item.node, item.pod.namespace, item.pod.name))
+        ),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         warnings=sentences(
             (
@@ -84,8 +89,6 @@ def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
     timeout = prepared.policy.execution.wave_timeout
     waves: dict[int, float] = {}
     for move in decided.moves:
-        if move.candidate.workload is None:  # it has finished, and nothing is waited for
-            continue
         key = move.candidate.workload.key
         seconds = float(np.median(took[key])) if key in took else _USUAL_SECONDS
         waves[move.wave] = max(waves.get(move.wave, 0.0), min(seconds, timeout))
@@ -176,7 +179,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
 
 def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfter]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
-    rows: set[int] = {move.candidate.source for move in decided.moves if not move.candidate.has_finished}
+    rows: set[int] = {move.candidate.source for move in decided.moves}
     for move in decided.moves:
         rows.update(move.evaluation.landings().rows.tolist())
     rows.update(np.flatnonzero(prepared.hotness.hot).tolist())
@@ -210,21 +213,19 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
     candidate = move.candidate
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     load = prepared.inputs.load
-    finished = candidate.has_finished
-    pod_class = prepared.table_of(candidate.row).class_of(candidate.row)
+    pod_class = prepared.pods.class_of(candidate.row)
     other = candidate.wish.makes_room_for
     return Move(
-        pod=prepared.pod_reference(candidate.row),
+        pod=prepared.eviction.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
         landings=possible_landings(prepared, move.evaluation.landings()),
         gain=gain,
         wave=move.wave,
         because=f"{strategy.sentence(move)}; {_what_follows(prepared, move, gain)}",
-        load={} if finished else {key: round(used, 3) for key, used in load.pod_load(candidate.row).items()},
-        load_methods={} if finished else load.pod_load_methods(candidate.row),
-        grace_period_seconds=0.0 if finished else float(grace_period_seconds(pod_class)),
+        load={key: round(used, 3) for key, used in load.pod_load(candidate.row).items()},
+        load_methods=load.pod_load_methods(candidate.row),
+        grace_period_seconds=float(grace_period_seconds(pod_class)),
         action=RESTART if candidate.restarted else EVICT,
-        finished=finished,
         strategy=strategy.name,
         makes_room_for="" if other is None else prepared.pods.uids[other],
         risk=round(move.evaluation.unacceptable, CHANCE_DIGITS),
@@ -233,8 +234,6 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
 
 def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, float]) -> str:
     """Where the replacement goes, and what that gains, in words."""
-    if move.candidate.has_finished:
-        return "it has finished, and nothing is placed in its stead"
     landings = move.evaluation.landings()
     likeliest = prepared.inputs.snapshot.nodes.names[landings.likeliest()]
     where = (
@@ -267,7 +266,7 @@ def _chance(chance: float) -> str:
 def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> UnmovedPod:
     node = prepared.node_of(row)
     return UnmovedPod(
-        pod=prepared.pod_reference(row),
+        pod=prepared.eviction.pod_reference(row),
         node=prepared.nodes.names[node] if node >= 0 else "",
         reason=str(reason.reason),
         because=reason.message,

@@ -94,7 +94,7 @@ def _now(
     for planned in plan.moves:
         if planned.pod.uid in landed:
             target = row_of.get(landed[planned.pod.uid])
-        elif planned.wave == move.wave and not planned.finished:
+        elif planned.wave == move.wave:
             target = row_of[planned.landings[0].node]
         else:
             continue
@@ -157,7 +157,7 @@ def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strate
 
 def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:
     """The row of the pod of a move; None where it is gone or leaves."""
-    pods = prepared.pods.with_finished
+    pods = prepared.pods
     row = pods.row.get((move.pod.namespace, move.pod.name))
     if row is None or pods.uids[row] != move.pod.uid or pods.terminating[row]:
         return None
@@ -218,9 +218,7 @@ def revalidate_moves(
     tried = replace(tried, kept={**_together(prepared, tried, strategies, progress.kept), **tried.kept})
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
-        found[prepared.pods.with_finished.uids[pod]] = (
-            f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
-        )
+        found[prepared.pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
     all_tried = asked.issuperset(move.pod.uid for move in progress.left)
     by_name = {item.name: item for item in strategies}
     for planned in tried.moves:
@@ -237,7 +235,7 @@ def revalidate_moves(
 
 def _row_of(inputs: PlanningInputs, corrected: Corrected, move: Move) -> PodRow | str:
     """The row of the pod of a move, or why nobody may move it."""
-    pods = inputs.snapshot.pods.with_finished
+    pods = inputs.snapshot.pods
     row = pods.row.get((move.pod.namespace, move.pod.name))
     if row is None or pods.uids[row] != move.pod.uid:
         return POD_GONE
@@ -246,7 +244,7 @@ def _row_of(inputs: PlanningInputs, corrected: Corrected, move: Move) -> PodRow 
     source = inputs.snapshot.nodes.row.get(move.from_node)
     if pods.node[row] != source:
         return "the pod runs on another node" if source is not None else f"its node {move.from_node} is gone"
-    outdated = None if move.finished else corrected.figures_outdated.get(int(pods.node[row]))
+    outdated = corrected.figures_outdated.get(int(pods.node[row]))
     return PodRow(row) if outdated is None else outdated
 
 

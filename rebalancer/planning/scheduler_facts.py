@@ -440,11 +440,7 @@ def _hosts(pods: Iterable[SchedulerPod], snapshot: Snapshot) -> dict[str, str]:
 def schedulers_of(plan: Plan, inputs: PlanningInputs) -> tuple[SchedulerLocation, ...]:
     """The schedulers that own pods of the plan: one process serves all profiles of a configuration."""
     pods = inputs.snapshot.pods
-    names = {
-        pods.class_of(pods.row[move.pod.namespace, move.pod.name]).scheduler_name
-        for move in plan.moves
-        if not move.finished
-    }
+    names = {pods.class_of(pods.row[move.pod.namespace, move.pod.name]).scheduler_name for move in plan.moves}
     return tuple(
         locate(scheduler, inputs.schedulers, inputs.snapshot)
         for scheduler in inputs.schedulers

@@ -377,9 +377,12 @@ class Limits(PolicyModel):
     per_hour: Rate = setting(
         None,
         "Most evictions within an hour, those of earlier runs included; a run that does not know these "
-        "refuses to act. Removed pods that had finished do not count.",
+        "refuses to act.",
     )
     per_day: Rate = setting(None, "The same within 24 hours.")
+    cleanups: CountOfPods = setting(
+        100, "Most finished pods that a run removes; they count in no other limit.", ge=0
+    )
     scoped: tuple[ScopedLimit, ...] = setting((), "Further limits for the pods of some nodes or namespaces.")
 
     @property

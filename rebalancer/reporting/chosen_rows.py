@@ -69,6 +69,7 @@ def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) ->
     return replace(
         plan,
         moves=tuple(move for move in plan.moves if chosen(move.pod, move.from_node)),
+        cleanups=tuple(item for item in plan.cleanups if chosen(item.pod, item.node)),
         kept=tuple(item for item in plan.kept if chosen(item.pod, item.node)),
     )
 

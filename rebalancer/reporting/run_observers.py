@@ -17,10 +17,11 @@ from rich.text import Text
 from rebalancer.counting import counted
 from rebalancer.execution import events
 from rebalancer.execution.evict import Attempt, Verdict
-from rebalancer.execution.outcomes import Outcome, PlanOfRun
-from rebalancer.planning.plan import Plan
+from rebalancer.execution.outcomes import CleanupOutcome, Outcome, PlanOfRun
+from rebalancer.planning.plan import Move, Plan
 from rebalancer.reporting.console import step_bar
 from rebalancer.reporting.words import words
+from rebalancer.state.results import Result
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
@@ -30,6 +31,13 @@ def outcome_words(outcome: Outcome) -> str:
     """How a move ended, on one line."""
     where = f" on {outcome.node}" if outcome.node else ""
     return words(f"{outcome.result.value} {outcome.move.pod.full_name}{where}: {outcome.because}")
+
+
+def cleanup_words(outcome: CleanupOutcome) -> str:
+    """What became of a finished pod, on one line."""
+    cleanup = outcome.cleanup
+    why = cleanup.because if outcome.result is Result.REMOVED else outcome.because
+    return words(f"{outcome.result.value} finished pod {cleanup.pod.full_name}: {why}")
 
 
 def again_words(plan: Plan, before: PlanOfRun) -> str:
@@ -72,6 +80,9 @@ class LogObserver:
             case events.MoveEnded(outcome):
                 level = logging.WARNING if outcome.result.is_warning else logging.INFO
                 self._event(level, outcome_words(outcome))
+            case events.CleanupEnded(cleaned):
+                level = logging.WARNING if cleaned.result.is_warning else logging.INFO
+                self._event(level, cleanup_words(cleaned))
             case events.PlannedAgain(plan, before):
                 self._event(logging.INFO, again_words(plan, before))
             case events.NotKnown(message):
@@ -83,7 +94,7 @@ class LogObserver:
                 code = outcomes.exit_code
                 self._event(logging.INFO, f"finished {count}, exit code {code}")
 
-    def _granted(self, attempt: Attempt) -> None:
+    def _granted(self, attempt: Attempt[Move]) -> None:
         move = attempt.move
         verdict = attempt.verdict
         pod = words(move.pod.full_name)
@@ -128,6 +139,8 @@ class BarObserver(LogObserver):
                 self._progress.update(self._task, completed=settled, total=max(evicted, 1))
             case events.MoveEnded(outcome):
                 self._line(outcome_words(outcome), outcome.result.colour)
+            case events.CleanupEnded(cleaned):
+                self._line(cleanup_words(cleaned), cleaned.result.colour)
             case events.PlannedAgain(plan, before):
                 self._line(again_words(plan, before), "dim")
             case events.NotKnown(message):

@@ -42,7 +42,7 @@ class Measurement:
     ) -> None:
         """``inputs`` are what the first plan of the run was made from, before they were prepared."""
         self._clock = clock
-        made = [item for item in outcomes if item.evicted_at is not None and not item.move.finished]
+        made = [item for item in outcomes if item.evicted_at is not None]
         self._leaving = {item.move.pod.uid: item.move.from_node for item in made}
         self._terminating: Set[str] = frozenset()  # those of them that the last look found
         self._changed: dict[str, float] = {}  # by node, when a pod left it or came to it last

@@ -488,9 +488,7 @@ def _planned(inputs: PlanningInputs, waves: int = 0) -> _Planned:
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
     pods = inputs.snapshot.pods
-    moved = [
-        pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves if not move.finished
-    ]
+    moved = [pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves]
     for scheduler in inputs.schedulers:
         served = scheduler.configuration.scheduler_names
         reason = why_unverified(scheduler.version, (pod for pod in moved if pod.scheduler_name in served))

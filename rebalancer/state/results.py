@@ -107,7 +107,7 @@ class Result(StrEnum):
     )
     REMOVED = (
         "Removed",
-        "a pod that had finished was removed; nothing is placed in its stead",
+        "a finished pod was removed, of which nothing is placed",
         _Row(ExitCode.DONE, "green", LoadAfter.STAYED),
     )
     GONE = (

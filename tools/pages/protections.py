@@ -15,7 +15,7 @@ _HEAD = """\
 A plan lists every pod on a hot node that it does not move, with one of the codes below and a sentence about
 that pod. `rebalancer plan --all` prints the whole list, and `rebalancer explain pod/NAMESPACE/NAME`
 explains one pod. The codes are `kept[].reason` in JSON and the label `reason` of metrics; `verdict` in the
-JSON of `explain` is one of them, or `Moved`, `Evictable`, `NodeNotHot` or `Pending`. `BLOCKED BY`
+JSON of `explain` is one of them, or `Moved`, `Removed`, `Evictable`, `NodeNotHot` or `Pending`. `BLOCKED BY`
 (`obstacles` in JSON) names the settings that keep most of the load; a pod that several rules keep counts
 for the first of them.
 """

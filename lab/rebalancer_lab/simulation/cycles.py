@@ -25,7 +25,6 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import NO_CLASS
 from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.planning.plan import Move, Plan, PodReference, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
@@ -122,17 +121,12 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         state = self._state
         prepared = self._prepared
         pods = prepared.pods
-        for finished in moves:
-            if finished.finished:
-                self._ended(finished, made=True)
-                row = PodRow(pods.with_finished.row[finished.pod.namespace, finished.pod.name])
-                yield SimulatedOutcome(finished, row, NOWHERE, NO_CLASS, Result.REMOVED, "")
         # Whether the scheduler acts before the evicted pods are gone is a race.
         still_terminating = self._random.random() < 0.5
         landed: list[tuple[Move, str]] = []
         evicted: list[PodRow] = []
         for planned in moves:
-            move = None if planned.finished else self._after(landed, planned)
+            move = self._after(landed, planned)
             if move is None:
                 continue
             row = PodRow(pods.row[move.pod.namespace, move.pod.name])
@@ -306,7 +300,7 @@ def _cycle(
             node="" if item.node == NOWHERE else names[item.node],
             result=item.result.value,
             because=item.because,
-            again=not item.move.finished and is_again(history, item.move.pod, inputs),
+            again=is_again(history, item.move.pod, inputs),
         )
         for item in outcomes
     )
@@ -367,10 +361,7 @@ class SimulatedRun:
             before = len(outcomes)
             for item in execution.carry_out(plan):
                 outcomes.append(item)
-                if item.result is Result.REMOVED:
-                    self._cluster.remove_finished(item.move.pod.uid)
-                else:
-                    self._cluster.place(item.row, item.node, item.pod_class)
+                self._cluster.place(item.row, item.node, item.pod_class)
             for row, node in execution.retry_pending():
                 self._cluster.bind(row, node)
             self.made += execution.made

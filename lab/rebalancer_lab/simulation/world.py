@@ -86,7 +86,6 @@ class SimulatedCluster:
         self._seconds = 0.0  # that have passed
         self._steps = 0
         self._moves = np.zeros(len(pods), np.int64)
-        self._removed: set[str] = set()  # uids of finished pods
         base = _base_usage(inputs)
         self._window = max(1, round(shape.lag_seconds / STEP_SECONDS))
         self._load = PodLoad(base, shape, random, first_step=1 - self._window)
@@ -137,10 +136,6 @@ class SimulatedCluster:
         self.pod_class[row] = pod_class
         self._created[row] = self.now
         self._started[row] = self.now if node >= 0 else np.nan
-
-    def remove_finished(self, uid: str) -> None:
-        """A pod that had succeeded or failed was removed."""
-        self._removed.add(uid)
 
     def bind(self, row: int, node: int) -> None:
         """A Pending pod was scheduled."""
@@ -209,14 +204,8 @@ class SimulatedCluster:
             ready=np.where(moved, bound, pods.ready & bound),
             nominated={row: node for row, node in pods.nominated.items() if not bound[row]},
         )
-        finished = pods.finished
-        if finished is not None and self._removed:
-            left = [row for row, uid in enumerate(finished.uids) if uid not in self._removed]
-            finished = finished.take(np.array(left, np.int64))
         terminating = pods.terminating & ~moved
-        return replace(
-            pods, columns=columns, node=self.node.copy(), terminating=terminating, finished=finished
-        )
+        return replace(pods, columns=columns, node=self.node.copy(), terminating=terminating)
 
     def _watched(self, metrics: scheduler_view.WatcherMetrics) -> scheduler_view.WatcherMetrics:
         """What load-watcher answers now of the nodes it knew, in percent of capacity."""

@@ -422,9 +422,6 @@ class _Row:
         moves: list[ReplayedMove] = []
         names = moment.snapshot.nodes.names
         for item in execution.carry_out(plan):
-            if item.result is Result.REMOVED:
-                self._world.remove_finished(item.move.pod.uid)
-                continue
             node = "" if item.node == NOWHERE else names[item.node]
             moves.append(self._moved_to(moment, item.row, node, item.result.value, standard))
         for row, at in execution.retry_pending():

@@ -95,7 +95,6 @@ class World:
     def __init__(self, random: np.random.Generator, *, always_place: bool = False) -> None:
         """``always_place`` lets the model place whoever arrives, also while nothing differs."""
         self.elsewhere: dict[str, Slot] = {}  # by uid
-        self._removed: set[str] = set()  # uids of finished pods
         self._draws = LandingDraws(random)
         self._always = always_place
         self.placed = 0  # arrivals that the model placed
@@ -180,10 +179,6 @@ class World:
         uid = moment.uids[row]
         self.elsewhere[uid] = replace(self.elsewhere[uid], node=node, since=moment.at)
 
-    def remove_finished(self, uid: str) -> None:
-        """A pod that had succeeded or failed was removed."""
-        self._removed.add(uid)
-
     def pending(self, moment: Moment) -> int:
         """How many pods have no node."""
         pods = moment.snapshot.pods
@@ -196,7 +191,7 @@ class World:
     def inputs(self, moment: Moment, recorded: PlanningInputs, without: Iterable[int] = ()) -> PlanningInputs:
         """What a run would read here; ``without`` are rows of pods that are not bound yet."""
         without = tuple(without)
-        if not (self.elsewhere or self._removed or without):
+        if not (self.elsewhere or without):
             return recorded
         pods = self._pods(moment, without)
         return replace(
@@ -237,10 +232,6 @@ class World:
                 started[row] = slot.since if slot.node else np.nan
             phase[row] = PHASE_INDEX["Running" if slot.node else "Pending"]
             ready[row] = bool(slot.node)
-        finished = pods.finished
-        if finished is not None and self._removed:
-            left = [row for row, uid in enumerate(finished.uids) if uid not in self._removed]
-            finished = finished.take(np.array(left, np.int64))
         columns = pods.columns.changed(
             uid=uids,
             created=created,
@@ -249,7 +240,7 @@ class World:
             ready=ready,
             nominated={row: name for row, name in pods.nominated.items() if node[row] < 0},
         )
-        return replace(pods, columns=columns, node=node, finished=finished)
+        return replace(pods, columns=columns, node=node)
 
     def _shift(self, moment: Moment, load: LoadReport, measured: FloatArray | None) -> FloatArray:
         """(nodes, resources) by how much the figures differ from the recorded ones.

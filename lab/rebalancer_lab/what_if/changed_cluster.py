@@ -222,7 +222,7 @@ class ChangedCluster(msgspec.Struct, eq=False):
         self._tell(row, next_pod)
 
     def _tell(self, row: PodRow, next_pod: _NextPod) -> None:
-        pod = self.prepared.pod_reference(row)
+        pod = self.prepared.eviction.pod_reference(row)
         node = int(self.prepared.pods.node[row])
         from_node = self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else ""
         self.fates.append(next_pod.fate_of(pod.full_name, pod.workload, from_node))

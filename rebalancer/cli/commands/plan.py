@@ -84,7 +84,7 @@ def plan(
 
 
 def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> bool:
-    """Write the plan of one cluster; whether it moves pods, or differs from that of the other policy."""
+    """Write the plan of one cluster; whether it evicts pods, or differs from that of the other policy."""
     chosen = bool(choice) or sort != "wave"
     if other is not None:
         return _write_difference(options, output, other, chosen=chosen)
@@ -103,7 +103,7 @@ def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, 
 
     plan, policy, tables = with_progress(make_reported_plan, options)
     write_page(plan, policy, tables)
-    return bool(plan.moves)
+    return bool(plan.moves or plan.cleanups)
 
 
 def _recorded_plan(options: PlanOptions) -> Plan | None:
@@ -138,7 +138,7 @@ def _write_rows(
     rows = sorted_moves(chosen_pods(whole, choice, snapshot), sort)
     names = (f"pod/{move.pod.full_name}" for move in rows.moves)
     emit(whole if output.format in TABLES else rows, output, table, Rows(names, analysis.moves))
-    return bool(whole.moves)
+    return bool(whole.moves or whole.cleanups)
 
 
 def _plan_and_snapshot(

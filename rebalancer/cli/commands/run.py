@@ -254,8 +254,8 @@ def _show_plan(
             raise StopRequestedError(
                 "the output was closed before the plan was shown: nothing was evicted"
             ) from error
-    if ask and plan.moves:
-        count = len(plan.moves)
+    count = len(plan.moves) + len(plan.cleanups)
+    if ask and count:
         where = plan.source
         if cluster:
             where = f"{cluster} ({plan.source})"

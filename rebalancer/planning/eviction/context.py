@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
-from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
@@ -29,6 +28,7 @@ from rebalancer.cluster.records.base import condition
 from rebalancer.planning.eviction.budgets import Budgets
 from rebalancer.planning.eviction.quotas import Quotas
 from rebalancer.planning.inputs import OfInputs, PlanningInputs
+from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
@@ -105,7 +105,6 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
     load_unknown: BoolArray  # (pods,) of which no resource that a rule names is known
     leaving: BoolArray  # (pods,) gone before the next run whatever anybody does
-    finished: bool = False  # it is asked about pods that have finished, whose rows are behind those of others
     # What the rules said so far: first and in all of the ordinary pods of a class, and first of other pods.
     first_refusals: dict[int, NotMoved | None] = {}
     refusals: dict[int, tuple[NotMoved, ...]] = {}
@@ -130,9 +129,7 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
             autoscalers=Autoscalers(snapshot),
             foreign_evictions=ForeignEvictions(recording),
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
-            moved_by_this_run=frozenset(
-                f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made if not move.finished
-            ),
+            moved_by_this_run=frozenset(f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made),
             claims=claims,
             priority_classes={item.metadata.name: item.value for item in recording.records(PRIORITY_CLASSES)}
             if snapshot.has(PRIORITY_CLASSES)
@@ -147,13 +144,6 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
             leaving=leaving,
         )
 
-    def of_finished(self) -> EvictionContext:
-        """The context for pods that have finished, by their rows in ``pods.with_finished``."""
-        snapshot = replace(self.inputs.snapshot, pods=self.pods.with_finished)
-        inputs = replace(self.inputs, snapshot=snapshot)
-        found = EvictionContext.of(inputs, self.unpredictable, self.claims, self.leaving)
-        return replace(found, finished=True)
-
     @cached_property
     def ordinary(self) -> BoolArray:
         """(pods,) of which every rule says the same as of all other ordinary pods of their class.
@@ -165,8 +155,6 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
         """
         pods = self.pods
         nodes = self.nodes
-        if self.finished:
-            return np.zeros(len(pods), np.bool_)
         found = np.append(nodes.staying, False)[pods.node]
         found &= pods.ready & ~pods.terminating & ~self.leaving & ~self.load_unknown
         found &= self.inputs.now - pods.created >= self.policy.evictable.min_age
@@ -193,6 +181,21 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
     def workload(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
         return self.workloads.of(row)
+
+    def pod_reference(self, row: PodRow) -> PodReference:
+        """A pod and its controller, as plans and explanations name them."""
+        workload = self.workload(row)
+        owner = workload.owner
+        return PodReference(
+            namespace=self.pods.namespaces[row],
+            name=self.pods.names[row],
+            uid=self.pods.uids[row],
+            workload=workload.name if owner.kind else "",
+            controller_kind=owner.kind,
+            controller_name=owner.name,
+            controller_uid=owner.uid,
+            workload_uid=workload.uid,
+        )
 
     def replacement(self, row: PodRow) -> Replacement:
         """What would come back in place of a pod."""

@@ -71,7 +71,7 @@ def terminating(context: EvictionContext, row: PodRow) -> str:
     pods = context.pods
     if pods.terminating[row]:
         return "is already being deleted"
-    if not context.finished and context.leaving[row]:
+    if context.leaving[row]:
         return "its activeDeadlineSeconds end before the next run"
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
         return f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
@@ -507,9 +507,9 @@ UNKNOWN: tuple[Rule, ...] = (
 )
 
 
-# Those that hold for a pod that has finished too. It is removed and not moved: it serves nobody, nothing is
-# placed in its stead, and the API asks no budget.
-OF_FINISHED_PODS = frozenset(
+# Those that protect a pod that has finished from its removal too: it serves nobody, nothing is placed in its
+# stead, and the API server asks no budget.
+_OF_FINISHED_PODS = frozenset(
     {
         *(static, daemon_set, terminating, workload_rules.controller, node_ready, node_leaving, system),
         *(namespace, labels, priority, workload_rules.job, annotated, young),
@@ -521,17 +521,15 @@ OF_FINISHED_PODS = frozenset(
 def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reason] = ()) -> NotMoved | None:
     """Why a pod may not be evicted; None when it may.
 
-    ``lifted`` are no reasons to keep a pod that has finished; one that is not ready is missed by nobody, so
-    it may go while its workload has too few that are.
+    ``lifted`` are no reasons to keep a pod that is not ready: nobody misses it, so it may go while its
+    workload has too few that are.
     """
     if context.ordinary[row]:
         index = int(context.pods.pod_class[row])
         if index not in context.first_refusals:
             context.first_refusals[index] = next(_asked(context, row), None)
         return context.first_refusals[index]
-    if not context.finished:
-        lifted = {Reason.UNREADY_REPLICAS}.intersection(() if context.pods.ready[row] else lifted)
-    if lifted:
+    if lifted and not context.pods.ready[row]:
         return next((item for item in _asked(context, row) if item.reason not in lifted), None)
     if row not in context.first_of_others:
         context.first_of_others[row] = next(_asked(context, row), None)
@@ -549,14 +547,23 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
     return context.refusals[index]
 
 
+def refusals_of_finished(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
+    """Each reason why a pod that has finished may not be removed, in the order of the rules."""
+    rules = (item for item in _rules_for(context, row) if item[0] in _OF_FINISHED_PODS)
+    return refusals(rules, context, row)
+
+
 def _asked(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """What the rules say of one pod."""
+    return refusals(_rules_for(context, row), context, row)
+
+
+def _rules_for(context: EvictionContext, row: PodRow) -> Sequence[Rule]:
+    """The rules for a pod: an annotation of its own lifts those of the policy."""
     asked = {context.pods.annotations[row].get(name) for name in EVICT} - {None}
     lifted = bool(asked) and not any(map(_says_no, asked))
     by_policy = () if lifted else BY_POLICY
-    rules = (*ALWAYS, (window, Reason.WINDOW), *by_policy, *OF_THE_WORKLOAD, *UNKNOWN)
-    asked_of = (rule for rule in rules if not context.finished or rule[0] in OF_FINISHED_PODS)
-    return refusals(asked_of, context, row)
+    return (*ALWAYS, (window, Reason.WINDOW), *by_policy, *OF_THE_WORKLOAD, *UNKNOWN)
 
 
 def refusals(rules: Iterable[Rule], context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:

@@ -233,17 +233,13 @@ _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 _ROUNDING = 1e-9  # of a sum of chances, which may be the same chance added up in another order
 
 
-NO_CLASS = PodClassIndex(-1)
-"""The class of the replacement of a pod that has none."""
-
-
 class Wish(msgspec.Struct, frozen=True, eq=False):
     """A strategy's wish to move a pod."""
 
     strategy: str  # its name; empty where nobody wishes, and a landing is only looked at
     purpose: Purpose  # what a landing must be good for
     message: str = ""  # why it wishes to, in words
-    lifts: Collection[Reason] = ()  # what is no reason to keep the pod, if it has finished
+    lifts: Collection[Reason] = ()  # what is no reason to keep the pod, if it is not ready
     makes_room_for: PodRow | None = None  # another pod, which moves after it
 
 
@@ -253,7 +249,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     row: PodRow
     source: NodeRow  # of the node it leaves
     namespace: str
-    workload: WorkloadInfo | None  # whose replica it is; None for a pod that has finished
+    workload: WorkloadInfo  # whose replica it is
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     relief: FloatArray  # (measured resources,) by how much the figure of its node falls when it leaves
@@ -264,11 +260,6 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     scheduler: int = 0  # the number of the scheduler that places its replacement
 
     @property
-    def has_finished(self) -> bool:
-        """Whether it has succeeded or failed: nothing is placed in its stead."""
-        return self.workload is None
-
-    @property
     def ends_its_wave(self) -> bool:
         """Whether nothing else can be planned beside it: what happens before what would not be known."""
         return self.replaced_late or self.restarted or self.replaced_any_time
@@ -276,7 +267,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     @property
     def replaced_any_time(self) -> bool:
         """Whether nobody knows if its replacement is made while it terminates or long after (a Job's)."""
-        return self.workload is not None and self.workload.replaced_any_time
+        return self.workload.replaced_any_time
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
@@ -406,8 +397,6 @@ class MoveEvaluator:
         asks for the landings of refused moves too: ``complete``.
         """
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
-        if candidate.has_finished:
-            return Evaluation(candidate, (), (), np.zeros(0), 0.0, gain, None, False, False)
         if tolerated is None:
             tolerated = 1.0 - self._inputs.policy.planning.confidence
         percents = scenarios.percents(candidate.source)
@@ -508,8 +497,6 @@ class MoveEvaluator:
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
-        if candidate.has_finished:
-            return 0
         states = len(timings(candidate, self._inputs)) * (2 if scenarios.all[0].is_terminating else 1)
         waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
         waiting = min(waiting, MAX_WAITING_CLASSES)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from rebalancer.planning.reasons import Reason, age_text
+from rebalancer.planning.reasons import age_text
 from rebalancer.planning.strategies.chosen_pods import Codes, Texts
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel
@@ -15,6 +15,7 @@ from rebalancer.policy.units import Duration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
+    from rebalancer.cluster.pods import PodTable
     from rebalancer.planning.builder import PlanBuilder
 
 
@@ -43,17 +44,21 @@ class Failed(Strategy):
     }
 
     @property
-    def lifts(self) -> Collection[Reason]:
-        return (Reason.NO_CONTROLLER,) if self.settings.bare_pods else ()
+    def removes_bare_pods(self) -> bool:
+        return self.settings.bare_pods
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
-        return self.prepared.finished_pods("Failed")
+        """None: it moves no pod that runs."""
+        return ()
 
-    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
-        table = self.prepared.table_of(pod)
+    def why_remove(self, pods: PodTable, row: PodRow) -> str:
+        from rebalancer.cluster.pods import PHASE_INDEX  # noqa: PLC0415 - imports numpy
+
+        if pods.phase[row] != PHASE_INDEX["Failed"]:
+            return ""
         wanted = self.settings
-        fields = table.fields(pod)
-        kind = table.class_of(pod).owner.kind
+        fields = pods.fields(row)
+        kind = pods.class_of(row).owner.kind
         init = wanted.including_init_containers
         age = self.prepared.inputs.now - fields.created
         reasons = fields.reasons(init=init)

@@ -73,7 +73,7 @@ class Fragmentation(Strategy):
         return Room(self.prepared, self.settings)
 
     def group(self, pod: PodRow) -> str:
-        return self._together.get(self.prepared.table_of(pod).uids[pod], "")
+        return self._together.get(self.prepared.pods.uids[pod], "")
 
     def resume(self, moves: Sequence[Move]) -> None:
         """What moves together, and for which pods, is read from the moves."""

@@ -75,8 +75,11 @@ class Lifetime(Strategy):
 
     @property
     def lifts(self) -> Collection[Reason]:
-        bare = (Reason.NO_CONTROLLER,) if self.settings.bare_pods else ()
-        return (Reason.UNREADY_REPLICAS, *bare)
+        return (Reason.UNREADY_REPLICAS,)
+
+    @property
+    def removes_bare_pods(self) -> bool:
+        return self.settings.bare_pods
 
     @property
     def own_node(self) -> bool:
@@ -88,19 +91,12 @@ class Lifetime(Strategy):
         return self.until_spent(self._due(), plan)
 
     def _due(self) -> list[PodRow]:
-        from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
-
-        running = self.prepared.pods
-        finished = self.prepared.pods.finished
-        found = self._of_table(running)
-        if finished is not None:
-            found += [(created, len(running) + row) for created, row in self._of_table(finished)]
-        return [PodRow(row) for _, row in sorted(found)]
-
-    def _of_table(self, table: PodTable) -> list[tuple[float, int]]:
-        """Creation and row of the pods of a table that may be old enough."""
+        """The pods that may be old enough, the oldest first."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
+        from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
+
+        table = self.prepared.pods
         wanted = self.settings
         due = np.zeros(len(table), np.bool_)
         if wanted.is_for_all:
@@ -108,11 +104,18 @@ class Lifetime(Strategy):
             due &= self.prepared.inputs.now - table.created > (wanted.max_age or 0.0)
         due[[row for row, found in table.annotations.items() if MAX_LIFETIME in found]] = True
         rows = np.flatnonzero(due & (table.node >= 0) & ~np.isnan(table.created))
-        return list(zip(table.created[rows].tolist(), rows.tolist(), strict=True))
+        oldest_first = rows[np.argsort(table.created[rows], kind="stable")]
+        return [PodRow(row) for row in oldest_first.tolist()]
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        return self._why(self.prepared.pods, pod)
+
+    def why_remove(self, pods: PodTable, row: PodRow) -> str:
+        is_bound = pods.node[row] >= 0
+        return self._why(pods, row) if is_bound else ""
+
+    def _why(self, table: PodTable, pod: PodRow) -> str:
         """How old it is and might have become, and which of the states asked for it is in."""
-        table = self.prepared.table_of(pod)
         wanted = self.settings
         now = self.prepared.inputs.now
         fields = table.fields(pod)

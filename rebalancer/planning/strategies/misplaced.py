@@ -260,7 +260,7 @@ class Misplaced(Strategy):
 
     def _may_prefer(self, pod: PodRow, nodes: IntArray) -> BoolArray:
         """(nodes,) to which a pod may prefer another node by a soft rule."""
-        table = self.prepared.table_of(pod)
+        table = self.prepared.pods
         found: BoolArray = self._softly_tainted[nodes]
         if int(table.pod_class[pod]) in self._preferring:
             found[:] = True

@@ -40,6 +40,7 @@ from rebalancer.policy.model import PolicyModel
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
+    from rebalancer.cluster.pods import PodTable
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
@@ -115,6 +116,15 @@ class Strategy(Purpose, Peer):
         """
         raise NotImplementedError
 
+    def why_remove(self, pods: PodTable, row: PodRow) -> str:
+        """Why it wishes to remove a finished pod of a table; empty, as by default, where it does not."""
+        return ""
+
+    @property
+    def removes_bare_pods(self) -> bool:
+        """Whether it removes finished pods without a controller that exists too."""
+        return False
+
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The same of a planned move, asked before a later wave: where it is empty, the pod stays."""
         return self.why(pod, plan)
@@ -131,7 +141,7 @@ class Strategy(Purpose, Peer):
 
     @property
     def lifts(self) -> Collection[Reason]:
-        """What is no reason to keep a pod that has finished, or is not ready, and that it wishes to move."""
+        """What is no reason to keep a pod that is not ready, and that it wishes to move."""
         return ()
 
     def group(self, pod: PodRow) -> str:

@@ -128,7 +128,5 @@ def html_report(
 
 
 def _likeliest(move: Move) -> str:
-    if move.finished:
-        return "removed"
     best = move.likeliest
     return f"{best.node} ({best.probability:.0%})" if best.node else "nowhere"

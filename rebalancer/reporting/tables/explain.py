@@ -14,6 +14,7 @@ from rebalancer.planning.explanation import (
     LOAD_NOT_KNOWN,
     MOVED,
     NODE_NOT_HOT,
+    REMOVED,
     Explanation,
     NodeExplanation,
     PodExplanation,
@@ -102,7 +103,12 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
 
 def _verdict(verdict: str, reason: str) -> str:
     """``moved in wave 1: node-2 is at 89 % cpu …``, or ``stays (Limit): perRun 20 is reached``."""
-    leads = {MOVED: "moved in ", EVICTABLE: "evictable: ", NODE_NOT_HOT: "not moved: "}
+    leads = {
+        MOVED: "moved in ",
+        REMOVED: "removed before the first wave: ",
+        EVICTABLE: "evictable: ",
+        NODE_NOT_HOT: "not moved: ",
+    }
     return leads.get(verdict, f"stays ({verdict}): ") + reason
 
 

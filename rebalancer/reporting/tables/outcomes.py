@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
 from rebalancer.cluster import times
 from rebalancer.counting import counted
 from rebalancer.errors import ExitCode
-from rebalancer.execution.outcomes import Measured, NodeMeasured, Outcome, Outcomes, PlanOfRun
+from rebalancer.execution.outcomes import CleanupOutcome, Measured, NodeMeasured, Outcome, Outcomes, PlanOfRun
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import plain, words
 from rebalancer.state.results import Result
@@ -39,6 +40,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     if len(outcomes.plans) > 1:
         lines.message("; then ".join(map(plan_words, outcomes.plans)), 0, "dim")
     lines.message(f"exit code {exit_words(outcomes)}", 0, "dim")
+    _write_cleanups(lines, outcomes.cleanups)
     if not outcomes.outcomes:
         return lines.text
     lines.heading("MOVES", "seconds from the request until the replacement was bound and ready")
@@ -63,6 +65,28 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         _write_measured(lines, outcomes.measured)
     lines.say_what_is_left_out()
     return lines.text
+
+
+def _write_cleanups(lines: Lines, cleanups: Sequence[CleanupOutcome]) -> None:
+    """How many finished pods were removed, and each that was not."""
+    if not cleanups:
+        return
+    lines.message(f"finished pods: {results_words(item.result for item in cleanups)}", 0)
+    others = [item for item in cleanups if item.result.exit_code is not ExitCode.DONE]
+    if others:
+        columns = [
+            Column("RESULT", lambda item: (item.result.value, item.result.colour)),
+            Column("FINISHED POD", lambda item: (plain(item.cleanup.pod.full_name), "bold")),
+            Column("WHY", lambda item: (words(item.because), "dim"), sentence=True, begins_line=True),
+        ]
+        lines.heading("CLEANUPS", "finished pods that were not removed")
+        write_table(lines, columns, others, _MAX_MOVES, "finished pod")
+
+
+def results_words(results: Iterable[Result]) -> str:
+    """``3 Removed, 1 Refused``."""
+    counts = Counter(results)
+    return ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
 
 
 def measured_words(measured: Measured) -> str:
@@ -125,6 +149,8 @@ def figure_words(node: NodeMeasured) -> str:
 def summary_words(outcomes: Outcomes) -> str:
     """How many moves ended how."""
     if not outcomes.outcomes:
+        if outcomes.cleanups:
+            return f"finished pods: {results_words(item.result for item in outcomes.cleanups)}"
         return "nothing was evicted"
     counts = Counter(outcome.result for outcome in outcomes.outcomes)
     evicted, restarts = (counts.pop(result, 0) for result in (Result.WOULD_EVICT, Result.WOULD_RESTART))
@@ -152,7 +178,7 @@ def exit_words(outcomes: Outcomes) -> str:
     if outcomes.exit_code == ExitCode.DONE:
         if outcomes.dry_run:
             return "0: dry run, nothing was changed"
-        return "0: done" if outcomes.outcomes else "0: nothing to do"
+        return "0: done" if outcomes.outcomes or outcomes.cleanups else "0: nothing to do"
     meanings = {int(member): member.meaning for member in ExitCode}
     return f"{outcomes.exit_code}: {meanings.get(outcomes.exit_code, 'not an exit code of rebalancer')}"
 

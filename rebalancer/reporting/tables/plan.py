@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any
 
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from rebalancer.counting import counted
 from rebalancer.planning.plan import (
     Benefit,
     Change,
+    Cleanup,
     Landing,
     Move,
     NodeReport,
@@ -28,8 +28,8 @@ from rebalancer.reporting.tables.text import Column, Lines, Style, bar, write_ta
 from rebalancer.reporting.words import amounts, plain, sample, words
 
 _MAX_MOVES = 20
+_MAX_CLEANUPS = 10
 _FEW_LANDINGS = 3
-_REMOVED = "(removed)"  # a pod that has finished: nothing is placed in its stead
 _MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
 _BAR = 10
@@ -83,6 +83,20 @@ def write_moves(lines: Lines, plan: Plan) -> None:
         lines.message(_risk(plan.moves), 2)
 
 
+def _write_cleanups(lines: Lines, cleanups: Sequence[Cleanup]) -> None:
+    """The finished pods that a run removes before its first wave."""
+    if not cleanups:
+        return
+    lines.heading("CLEANUPS", "finished pods, removed before the first wave; no load moves with them")
+    columns = [
+        Column("POD", lambda cleanup: (plain(cleanup.pod.full_name), "bold")),
+        Column("NODE", lambda cleanup: plain(cleanup.node), node=True),
+        Column("FOR", lambda cleanup: (plain(cleanup.strategy), "green")),
+        Column("WHY", lambda cleanup: (words(cleanup.because), "dim"), sentence=True, begins_line=True),
+    ]
+    write_table(lines, columns, cleanups, _MAX_CLEANUPS, "finished pod")
+
+
 def _risk(moves: Sequence[Move]) -> str:
     """``2 moves may land where they should not, with a chance of 3.9 % in all``; empty where none may."""
     risks = [move.risk for move in moves if move.risk > 1.0 - _CERTAIN]
@@ -127,8 +141,6 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
     """The columns of moves; a move's resource is named only if the moves do not share one."""
 
     def to(move: Move) -> str:
-        if move.finished:
-            return _REMOVED
         others = f" +{len(move.landings) - 1}" if len(move.landings) > 1 else ""
         return (plain(move.likeliest.node) or "nowhere") + others
 
@@ -136,14 +148,11 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
         rest = [landing for landing in move.landings if landing is not move.likeliest]
         return ", ".join(_landing(landing) for landing in rest), "dim"
 
-    def placed(cell: Callable[[Move], str | Text | tuple[str, str]]) -> Callable[[Move], Any]:
-        return lambda move: "" if move.finished else cell(move)
-
     def gain(move: Move) -> tuple[str, str]:
         """The gain in points, or the strategy of a move that is for something else."""
         resource = _gained(move)
         points = move.gain.get(resource, 0.0)
-        if move.finished or (not points and _is_for(move)):
+        if not points and _is_for(move):
             return _is_for(move), "green"
         return f"{points:.0f}" if resource == shared else amounts(((resource, points),)), "green"
 
@@ -162,16 +171,16 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
         Column("WAVE", lambda move: str(move.wave), right=True),
         Column("POD", lambda move: (plain(move.pod.full_name), "bold")),
         Column("FROM", lambda move: plain(move.from_node), node=True),
-        Column("LOAD", placed(lambda move: loads(move.from_node, move)), right=True),
+        Column("LOAD", lambda move: loads(move.from_node, move), right=True),
         Column("TO", to, node=True, begins_line=True),
-        Column("CHANCE", placed(lambda move: f"{move.likeliest.probability:.0%}"), right=True),
-        Column("THERE", placed(lambda move: loads(move.likeliest.node, move)), right=True),
+        Column("CHANCE", lambda move: f"{move.likeliest.probability:.0%}", right=True),
+        Column("THERE", lambda move: loads(move.likeliest.node, move), right=True),
         Column("GAIN", gain, right=True),
     ]
     if lines.style.wide:
         columns += [
-            Column("WORKLOAD", placed(lambda move: plain(move.pod.workload))),
-            Column("OTHER LANDINGS", placed(others), sentence=True),
+            Column("WORKLOAD", lambda move: plain(move.pod.workload)),
+            Column("OTHER LANDINGS", others, sentence=True),
         ]
     return columns
 
@@ -396,8 +405,9 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     if style.no_headers:
         write_moves(lines, listed)
         return lines.text
-    said = _why_nothing(plan) if plan.hot_count and not plan.moves else verdict(plan)
-    idle = not (plan.hot_count or plan.moves or plan.kept)
+    moves_nothing = plan.hot_count and not (plan.moves or plan.cleanups)
+    said = _why_nothing(plan) if moves_nothing else verdict(plan)
+    idle = not (plan.hot_count or plan.moves or plan.cleanups or plan.kept)
     colour = "bold green" if idle else "bold"
     lines.labelled("Plan: ", said, colour, "bold")
     unknown = plan.node_count - plan.known_count
@@ -415,6 +425,7 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
     write_moves(lines, listed)
+    _write_cleanups(lines, listed.cleanups)
     _kept(lines, listed)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
@@ -424,12 +435,12 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
 
 def verdict(plan: Plan) -> str:
     """What a plan comes to, in one clause: what it evicts and what that achieves, or why nothing."""
-    if plan.moves:
+    if plan.moves or plan.cleanups:
         relieved = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
         left = plan.hot_count - relieved
         stay = f", {counted(left, 'stays hot', 'stay hot')}" if left else ""
-        removed = sum(1 for move in plan.moves if move.finished)
-        restart = len(plan.moves) - removed
+        removed = len(plan.cleanups)
+        restart = len(plan.moves)
         of_all = plan.benefit and f"{restart:,} of {counted(plan.benefit.pods, 'pod')}"
         pods = of_all or counted(restart, "pod")
         hot = counted(plan.hot_count, "hot node")

@@ -251,13 +251,11 @@ class ClusterState:
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)
-        # Likewise one that has finished: its row in ``with_finished`` is the number of no replacement.
-        over = len(pods.with_finished) - len(pods)
         state = cls(
             indexed,
-            np.pad(node, (0, over), constant_values=GONE),
-            np.pad(pods.pod_class, (0, over)),
-            np.pad(pods.terminating, (0, over)),
+            node,
+            pods.pod_class.copy(),
+            pods.terminating.copy(),
         )
         if release.has(EPHEMERAL_VOLUMES_COUNT):
             state._attach_ephemeral(pods.names, pods.namespaces)

@@ -22,6 +22,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.planning.prepared import PreparedInputs, prepare
@@ -107,20 +108,32 @@ class Asked(msgspec.Struct, frozen=True, dict=True):
         found: dict[str, str] = {}
         for strategy in strategies:
             for pod in strategy.pods(builder):
-                name = prepared.table_of(pod).full_name(pod)
+                name = prepared.pods.full_name(pod)
                 if name not in without and name not in found and (why := strategy.why(pod, builder)):
                     found[name] = why
+        for name, row in self._rows.items():
+            if row >= len(prepared.pods) and name not in without:
+                for why in self._finished.wishes(row).values():
+                    found.setdefault(name, why)
         return found
 
     def refusal(self, name: str) -> NotMoved | None:
         """Why a pod may not be evicted, None where it may."""
         pod = self.row(name)
+        if pod >= len(self.prepared.pods):
+            strategies = strategies_of(self.prepared)
+            removes_bare_pods = next((item for item in strategies if item.removes_bare_pods), None)
+            return next(iter(self._finished.refusals(pod, removes_bare_pods)), None)
         lifts = {reason for strategy in strategies_of(self.prepared) for reason in strategy.lifts}
-        return why_protected(self.prepared.eviction_of(pod), pod, lifts)
+        return why_protected(self.prepared.eviction, pod, lifts)
 
     def row(self, name: str) -> PodRow:
         """The row of a pod in the table of all of them."""
         return self._rows[name]
+
+    @cached_property
+    def _finished(self) -> FinishedPods:
+        return FinishedPods(self.prepared.eviction, strategies_of(self.prepared))
 
     @cached_property
     def _rows(self) -> dict[str, PodRow]:

@@ -30,10 +30,10 @@ def test_a_run_removes_failed_pods_and_waits_for_nothing(cluster: HotCluster) ->
     cluster.policy += "strategies: {failed: {reasons: [Evicted]}}\n"
     result, outcomes = cluster.run()
 
-    found = {item["move"]["pod"]["name"]: item["result"] for item in outcomes["outcomes"]}
+    removed = {item["cleanup"]["pod"]["name"]: item["result"] for item in outcomes["cleanups"]}
     assert (result.exit_code, outcomes["stopped"]) == (0, ""), result.stderr
-    assert found.pop(name) == "Removed"
-    assert set(found.values()) <= LANDED
+    assert removed == {name: "Removed"}
+    assert {item["result"] for item in outcomes["outcomes"]} <= LANDED
     assert name not in {pod["metadata"]["name"] for pod in cluster.sandbox.pods()}
 
 
@@ -50,10 +50,10 @@ def test_a_dry_run_and_the_journal_say_whose_wish_it_is(cluster: HotCluster) -> 
     shown = json.loads(cluster.start("run", "--dry-run", "-o", "json").stdout)
     cluster.run()
 
-    moves = {item["move"]["pod"]["name"]: item["move"] for item in shown["outcomes"]}
+    cleanups = {item["cleanup"]["pod"]["name"]: item for item in shown["cleanups"]}
     journal = (cluster.folder / "journal.jsonl").read_text().splitlines()
     lines = [json.loads(line) for line in journal if name in line]
-    assert moves[name]["strategy"] == "failed"
+    assert (cleanups[name]["result"], cleanups[name]["cleanup"]["strategy"]) == ("WouldEvict", "failed")
     assert [(line["event"], line["strategy"]) for line in lines] == [
-        *(("evicting", "failed"), ("evicted", "failed"), ("outcome", "failed"))
+        *(("removing", "failed"), ("removed", "failed"))
     ]

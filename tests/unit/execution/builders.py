@@ -42,7 +42,7 @@ def a_move(
     )
 
 
-def a_granted(move: Move, at: float = NOW) -> Attempt:
+def a_granted(move: Move, at: float = NOW) -> Attempt[Move]:
     """An eviction that the API server granted."""
     return Attempt(move=move, verdict=Verdict.EVICTED, message="accepted", at=at, not_before=at)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from rebalancer.errors import UnreachableError
 from rebalancer.execution.events import (
@@ -218,17 +217,6 @@ def test_evictions_and_landings_are_spans_of_their_wave() -> None:
     of_waves = [item for item in spans.ended if item[0] in ("wave", "eviction", "landing")]
     wave = [("eviction", "wave", ""), ("landing", "wave", ""), ("wave", "", "")]
     assert of_waves == wave * 2
-
-
-def test_a_pod_that_had_finished_is_replaced_by_none_so_no_landing_is_timed() -> None:
-    run, spans = Run("web-1"), Listening()
-    run.cluster.lands_on = ""
-    with listening(spans):
-        run(replace(a_move(), finished=True))
-    assert [name for name, *_ in spans.ended if name in ("wave", "eviction", "landing")] == [
-        "eviction",
-        "wave",
-    ]
 
 
 def test_a_defect_ends_the_open_spans_with_its_name() -> None:

@@ -43,7 +43,7 @@ def evicted(
     dry_run: bool = False,
     interrupted: bool = False,
     judge: Callable[[Move, ObservedPod], Move | str] = lambda move, _: move,
-) -> tuple[Attempt, Transport, FakeTime]:
+) -> tuple[Attempt[Move], Transport, FakeTime]:
     """An eviction of a pod that is there, and after the first request is ``pod``, or as before."""
     time = FakeTime(NOW)
     now: Answer | Exception | Script = the_pod()

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from rebalancer.execution.evict import Attempt
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.verify import match
+from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
 
 
-def evicted(name: str, *, at: float = NOW, to: tuple[str, ...] = ("cool",), **more: str) -> Attempt:
+def evicted(name: str, *, at: float = NOW, to: tuple[str, ...] = ("cool",), **more: str) -> Attempt[Move]:
     return a_granted(a_move(name, to=to, **more), at)  # type: ignore[arg-type]
 
 
@@ -95,7 +96,7 @@ PODS = st.lists(
 )
 
 
-def a_wave(moves: list[tuple[str, int, set[str]]]) -> list[Attempt]:
+def a_wave(moves: list[tuple[str, int, set[str]]]) -> list[Attempt[Move]]:
     return [
         evicted(f"old-{index}", at=NOW + at, to=tuple(sorted(to)), controller=controller)
         for index, (controller, at, to) in enumerate(moves)
@@ -116,7 +117,7 @@ def pods_of(pods: list[tuple[str, int, str, bool, bool]]) -> list[ObservedPod]:
     ]
 
 
-def fits(item: Attempt, pod: ObservedPod) -> bool:
+def fits(item: Attempt[Move], pod: ObservedPod) -> bool:
     same = pod.controller.uid == item.move.pod.controller_uid
     return same and pod.created_at >= item.not_before and not pod.terminating
 

@@ -103,7 +103,8 @@ class Run:
         api, _ = fake_api(self.cluster, self.time)
         journal = changes.pop("journal", None) or Journal(self.stream, "run-1", self.time.clock)
         given = {"save": self.checkpoints.append, **changes}
-        plan = replace(a_plan(*moves), unsolved=given.pop("unsolved", {}))
+        cleanups = given.pop("cleanups", ())
+        plan = replace(a_plan(*moves), unsolved=given.pop("unsolved", {}), cleanups=cleanups)
         context = a_context(given.pop("api", api), journal, self.time.clock, self.time.sleep, **given)
         return carry_out(plan, context)
 

@@ -144,20 +144,6 @@ def test_within_a_wave_limits_and_confidence_count_what_was_made_before() -> Non
     assert "confidence of 95.50% leaves no room" in str(verdict)
 
 
-def test_a_finished_pod_that_was_removed_counts_for_scopes_but_not_for_its_workload() -> None:
-    moves = plan_of(scaled(10)).moves
-    removed = replace(moves[0], finished=True, landings=())
-    scope = {"nodeSelector": {"matchLabels": {"pool": "batch"}}, "perRun": 1}
-
-    def verdict(**limits: Any) -> str | Move:
-        inputs = scaled(10, **limits)
-        found = revalidate_moves(inputs, moves[1:], (), Progress(made=[removed], left=moves[1:]), through=2)
-        return found.verdicts[moves[1].pod.uid]
-
-    assert isinstance(verdict(perWorkload=1), Move)
-    assert "perRun 1 of pool=batch is reached" in str(verdict(scoped=[scope]))
-
-
 def test_a_move_that_is_looked_at_just_before_it_is_made_does_not_count_as_made() -> None:
     moves = plan_of(scaled(10)).moves
     progress = Progress(made=moves[:1], left=moves[1:])

@@ -85,8 +85,6 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
     names = inputs.snapshot.nodes.names
     kept_on: dict[int, Counter[str]] = {}
     for row, reason in plan.kept.items():
-        if prepared.has_finished(row):
-            continue
         kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
         percent = plan.scenarios.expected_percent(node)
@@ -119,7 +117,7 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
-    rows = [move.candidate.row for move in plan.moves if not move.candidate.has_finished]
+    rows = [move.candidate.row for move in plan.moves]
     cost = len(rows) + float(prepared.disruption.costs(rows).sum())
     lost = sum(move.evaluation.spread_cost for move in plan.moves)
     cost += prepared.policy.planning.weights.spread * lost
@@ -211,10 +209,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     found = [
         (row, kept)
         for row, kept in plan.kept.items()
-        if not prepared.has_finished(row)
-        and is_left[row]
-        and kept.reason not in NEVER_MOVE
-        and movable[pods.pod_class[row]]
+        if is_left[row] and kept.reason not in NEVER_MOVE and movable[pods.pod_class[row]]
     ]
     rows = np.array([row for row, _ in found], np.int64)
     on = pods.node[rows]

@@ -216,8 +216,9 @@ def test_a_reason_that_was_lifted_once_is_still_a_reason_for_who_asks_again() ->
     workload = the_pod()
     workload.pods[0]["metadata"]["creationTimestamp"] = at(-60)
     policy = a_policy(evictable={"minAge": 600})
+    workload.pods[0]["status"]["conditions"] = []
     inputs = planning_inputs([a_node("hot")], [workload], policy=policy)
-    context = replace(prepare(inputs).eviction, finished=True)
+    context = prepare(inputs).eviction
     assert why_protected(context, PodRow(0), lifted=[Reason.TOO_YOUNG]) is None
     assert [item.reason for item in every_refusal(context, PodRow(0))] == [Reason.TOO_YOUNG]
 

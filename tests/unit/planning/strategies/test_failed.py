@@ -8,7 +8,6 @@ import pytest
 
 from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.plan import Plan, decode, encode
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import schema
 from rebalancer.policy.schema import RebalancePolicy
@@ -49,28 +48,28 @@ def plan(*pods: dict[str, Any], **case: Any) -> Plan:
 
 
 def removed(found: Plan) -> list[str]:
-    return [move.pod.name for move in found.moves]
+    return [cleanup.pod.name for cleanup in found.cleanups]
 
 
 def test_it_is_off_unless_asked_for() -> None:
-    assert plan(policy=a_policy()).moves == ()
+    assert plan(policy=a_policy()).cleanups == ()
 
 
 def test_a_failed_pod_is_removed_and_nothing_is_placed_in_its_stead() -> None:
     found = plan(a_failed_pod(reason="Evicted"))
-    move = found.moves[0]
+    cleanup = found.cleanups[0]
 
     assert removed(found) == ["web-x"]
-    assert (move.strategy, move.finished, move.landings, move.gain, move.load) == ("failed", True, (), {}, {})
-    assert move.pod.workload == "ReplicaSet/web"
-    assert move.because.startswith("it failed (Evicted) and is ")
-    assert move.because.endswith(" old; it has finished, and nothing is placed in its stead")
+    assert found.moves == ()
+    assert (cleanup.strategy, cleanup.node) == ("failed", "a")
+    assert cleanup.pod.workload == "ReplicaSet/web"
+    assert cleanup.because.startswith("it failed (Evicted) and is ")
     assert decode(encode(found)) == found
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Running"])
 def test_pods_that_have_not_failed_stay(phase: str) -> None:
-    assert plan(a_failed_pod(phase=phase)).moves == ()
+    assert plan(a_failed_pod(phase=phase)).cleanups == ()
 
 
 def test_a_pod_must_be_old_enough() -> None:
@@ -116,7 +115,9 @@ def test_a_bare_pod_is_protected_unless_the_policy_says_otherwise() -> None:
 def test_a_running_bare_pod_is_never_lifted() -> None:
     running = a_pod("bare", node="a")
 
-    assert plan(running, barePods=True).moves == ()
+    found = plan(running, barePods=True)
+
+    assert (found.moves, found.cleanups) == ((), ())
 
 
 def test_pods_of_jobs_stay_unless_jobs_may_be_evicted() -> None:
@@ -161,17 +162,15 @@ def test_no_budget_is_asked_and_no_replica_is_missed() -> None:
     assert removed(plan_of(case)) == ["web-x"]
 
 
-def test_limits_and_waves_count_them() -> None:
-    pods = [a_failed_pod(f"web-{letter}") for letter in "uvwxyz"]
-    policy = a_policy(
-        strategies={"failed": True},
-        limits={"perRun": 5, "perWorkload": "10%"},
-        execution={"firstWave": 1, "waveSize": 2},
-    )
-    found = plan(*pods, policy=policy)
+def test_a_limit_of_their_own_counts_them_and_no_other_does() -> None:
+    pods = [a_failed_pod(f"web-{letter}") for letter in "xyz"]
+    limits = {"cleanups": 2, "perRun": 0, "perNode": 0, "perNamespace": 0, "perHour": 0}
+    found = plan(*pods, policy=a_policy(strategies={"failed": True}, limits=limits))
 
-    assert [move.wave for move in found.moves] == [1, 2, 2, 3, 3]
+    assert removed(found) == ["web-x", "web-y"]
     assert kept(found) == {"web-z": "Limit"}
+    assert because(found, "web-z").startswith("cleanups 2 is reached (failed: it failed")
+    assert [item.setting for item in found.kept] == ["limits.cleanups"]
 
 
 def test_hot_nodes_are_relieved_as_if_it_were_not_there() -> None:
@@ -183,16 +182,8 @@ def test_hot_nodes_are_relieved_as_if_it_were_not_there() -> None:
     off, on = plan_of(cases["off"]), plan_of(cases["on"])
 
     assert off.moves
-    assert on.moves[:-1] == off.moves
-    assert (on.moves[-1].pod.name, on.kept, on.benefit) == ("web-x", off.kept, off.benefit)
-
-
-def test_before_a_later_wave_a_pod_that_is_gone_is_left_out() -> None:
-    moves = plan(a_failed_pod("web-x"), a_failed_pod("web-y")).moves
-    again = revalidate_moves(inputs(a_failed_pod("web-y")), moves).verdicts
-
-    assert again[moves[0].pod.uid] == "the pod is gone"
-    assert again[moves[1].pod.uid] == moves[1]
+    assert (on.moves, on.kept, on.benefit) == (off.moves, off.kept, off.benefit)
+    assert removed(on) == ["web-x"]
 
 
 def test_its_settings_are_in_the_schema() -> None:
@@ -214,7 +205,7 @@ def explained(pod: str, **settings: Any) -> PodExplanation:
 def test_an_explanation_says_what_becomes_of_it() -> None:
     found = explained("web-x")
 
-    assert (found.verdict, found.evictable, found.landings, found.table) == ("Moved", True, (), None)
+    assert (found.verdict, found.evictable, found.landings, found.table) == ("Removed", True, (), None)
     assert found.wishes["failed"].startswith("it failed (Evicted)")
     assert explained("web-0").wishes == {}
 
@@ -234,7 +225,8 @@ def test_a_job_that_runs_may_move_after_a_pod_that_has_failed_is_removed() -> No
     job = a_workload("batch", ["a"], kind="Job", created=at(-7200))
     found = plan_of(planning_inputs(NODES, [job], pods=[a_failed_pod(owner="")], policy=policy))
 
-    assert removed(found) == ["web-x", "batch-0"]
+    assert removed(found) == ["web-x"]
+    assert [move.pod.name for move in found.moves] == ["batch-0"]
 
 
 def test_a_pod_that_is_removed_although_nothing_controls_it_is_not_explained_as_protected() -> None:
@@ -244,8 +236,8 @@ def test_a_pod_that_is_removed_although_nothing_controls_it_is_not_explained_as_
     explained = explain(found, find_subject(found.snapshot, "pod/default/web-x"))
 
     assert isinstance(explained, PodExplanation)
-    assert (explained.verdict, explained.evictable, explained.refusals) == ("Moved", True, ())
-    assert explained.because == "nothing protects it from the strategy failed"
+    assert (explained.verdict, explained.evictable, explained.refusals) == ("Removed", True, ())
+    assert explained.because == "nothing protects it"
 
 
 @pytest.mark.parametrize("node", ["", "gone"])

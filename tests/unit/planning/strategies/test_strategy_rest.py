@@ -91,7 +91,7 @@ class Running:
         for move in moves:
             prepared = prepare(self.inputs())
             name = prepared.pods.row.get((move.pod.namespace, move.pod.name))
-            if move.finished or name is None:
+            if name is None:
                 continue
             row = PodRow(name)
             state, candidate = prepared.state.copy(), prepared.candidate(row)

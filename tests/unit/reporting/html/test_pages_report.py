@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import SchedulingTable, ScoredNode
-from rebalancer.planning.plan import NodeAfter, Obstacle, Plan, encode
+from rebalancer.planning.plan import Cleanup, NodeAfter, Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.pages import html_report
@@ -52,11 +52,18 @@ def test_a_report_says_whether_the_scheduler_decides_as_computed() -> None:
 
 def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:
     spread = replace(a_move("spread-0"), strategy="duplicates", gain={})
-    removed = replace(a_move("done-0", to=()), strategy="lifetime", gain={}, finished=True)
-    text = " ".join(Page(report(a_plan(moves=(spread, removed)))).text.split())
+    text = " ".join(Page(report(a_plan(moves=(spread,)))).text.split())
 
     assert "shop/spread-0 from node-0001 to node-0007 (100%), for duplicates" in text
-    assert "shop/done-0 from node-0001, removed, for lifetime" in text
+
+
+def test_a_report_lists_the_finished_pods_that_a_run_removes() -> None:
+    pod = a_move("done-0").pod
+    cleanup = Cleanup(pod=pod, node="node-0001", because="it is 9 d old", strategy="lifetime")
+    text = " ".join(Page(report(a_plan(cleanups=(cleanup,)))).text.split())
+
+    assert "1 finished pod, removed before the first wave" in text
+    assert "shop/done-0 node-0001 lifetime it is 9 d old" in text
 
 
 @pytest.mark.parametrize(

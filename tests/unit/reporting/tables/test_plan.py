@@ -6,7 +6,17 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import Benefit, Change, Figure, Landing, NodeAfter, NodeReport, Obstacle, Plan
+from rebalancer.planning.plan import (
+    Benefit,
+    Change,
+    Cleanup,
+    Figure,
+    Landing,
+    NodeAfter,
+    NodeReport,
+    Obstacle,
+    Plan,
+)
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.html.pages import html_report
 from rebalancer.reporting.tables.plan import landing_words, plan_table
@@ -234,15 +244,42 @@ def test_pods_that_another_strategy_cannot_move_are_not_nothing_to_do() -> None:
 
 def test_moves_that_are_not_for_relief_say_what_they_are_for_on_a_narrow_screen() -> None:
     spread = replace(a_move("spread-0", gain=0.0), strategy="topologySpread")
-    removed = replace(a_move("done-0", to=()), strategy="lifetime", gain={}, finished=True)
-    text = plan_table(a_plan(moves=(a_move(), spread, removed))).plain
+    text = plan_table(a_plan(moves=(a_move(), spread))).plain
     lines = [line.split() for line in text.splitlines()]
     rows = {line[1]: line + lines[at + 1] for at, line in enumerate(lines) if line[:1] == ["1"]}
 
     assert "or what it is for" in text
     assert rows["shop/spread-0"][-1] == "topologySpread"
-    assert rows["shop/done-0"][-2:] == ["(removed)", "lifetime"]
     assert max(map(len, text.splitlines())) <= 80
+
+
+def a_cleanup(name: str) -> Cleanup:
+    return Cleanup(
+        pod=a_move(name).pod,
+        node="node-0001",
+        because="it failed (Evicted) and is 9 d old",
+        strategy="failed",
+    )
+
+
+def test_finished_pods_are_listed_apart_from_the_moves() -> None:
+    cleanups = tuple(a_cleanup(f"done-{number}") for number in range(3))
+    text = plan_table(a_plan(cleanups=cleanups)).plain
+    moves, _, rest = text.partition("CLEANUPS")
+
+    assert text.startswith("Plan: ")
+    assert "3 finished pods removed" in " ".join(text.split())
+    assert "done-0" not in moves
+    assert "shop/done-2" in rest
+    assert "it failed (Evicted) and is 9 d old" in " ".join(rest.split())
+
+
+def test_a_plan_that_only_removes_finished_pods_has_something_to_do() -> None:
+    quiet = {"hot_count": 0, "nodes": (), "moves": (), "kept": (), "unsolved": {}}
+
+    assert plan_table(a_plan(**quiet, cleanups=(a_cleanup("done"),))).plain.startswith(
+        "Plan: 1 finished pod removed"
+    )
 
 
 def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
