@@ -3,6 +3,9 @@
 Scores of 0 count as absent: a plugin that is skipped for a pod adds nothing, and minors differ only in
 whether they list it. The reasons of one rejection count as a set: the scheduler lists extended resources in
 random order.
+
+Where our decision is ``open``, the scheduler decides by what it alone knows: the nodes that pass there must
+be among those that pass here, and nothing else is compared.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ REASON = "reason"
 SCORE = "score"
 TOTAL = "total"
 CHOSEN = "chosen"
+OPEN = "open"
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,22 @@ def _differences(pod: int, expected: Decision, decided: Decision) -> Iterator[Di
             plugin = _plugin(right or ours) if kind == PRE_FILTER else ""
             yield Difference(pod, kind, plugin, "", right, ours)
             return
+    if decided.get(OPEN):
+        yield from _missing_nodes(pod, expected, decided)
+        return
     for name in sorted({*expected["nodes"], *decided["nodes"]}):
         right, ours = expected["nodes"].get(name, {}), decided["nodes"].get(name, {})
         yield from _node_differences(pod, name, right, ours)
     if expected.get(CHOSEN) != decided.get(CHOSEN):
         yield Difference(pod, CHOSEN, "", "", expected.get(CHOSEN), decided.get(CHOSEN))
+
+
+def _missing_nodes(pod: int, expected: Decision, decided: Decision) -> Iterator[Difference]:
+    """The nodes that pass there and are rejected here."""
+    for name, right in sorted(expected["nodes"].items()):
+        rejection = decided["nodes"].get(name, {}).get(FILTER, "")
+        if rejection and not right.get(FILTER):
+            yield Difference(pod, FILTER, _plugin(rejection), name, "", rejection)
 
 
 def _node_differences(pod: int, name: str, expected: Decision, decided: Decision) -> Iterator[Difference]:

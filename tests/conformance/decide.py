@@ -2,6 +2,7 @@
 
 python -m tests.conformance.decide < CASES.jsonl > DECISIONS.jsonl
 
+A decision that depends on what the scheduler alone knows has ``open``, and the nodes that may pass.
 ``version`` of a case is the minor that decides, 1.35 without it. With ``"landings": true`` each pod's
 decision has ``landings``, the chance of each node that the pod may land on.
 
@@ -114,6 +115,8 @@ def decide_pod(scheduler: Scheduler, state: ClusterState, pod: int, *, landings:
         decision["chosen"] = min(names[row] for row in placement.feasible[placement.totals == best].tolist())
         if state.nominated.get(pod) in placement.feasible.tolist():
             decision["chosen"] = names[state.nominated[pod]]
+    if placement.left_open:
+        decision["open"] = placement.left_open
     if landings:
         decision["landings"] = {
             names[row]: float(placement.chance[position])

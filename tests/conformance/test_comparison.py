@@ -77,3 +77,13 @@ def test_pods_after_different_placements_are_not_compared() -> None:
 def test_the_words_of_a_failed_cycle_are_the_schedulers_own() -> None:
     result = compare(_changed((0, "error"), "theirs"), _changed((0, "error"), "ours"))
     assert result.equal == 2
+
+
+def test_of_a_decision_that_is_open_only_the_nodes_that_may_pass_are_compared() -> None:
+    decided = copy.deepcopy(ANSWER)
+    decided["pods"][0] |= {"open": "VolumeBinding: unknown", "chosen": "b"}
+    decided["pods"][0]["nodes"]["b"] = {"total": 90}
+    result = compare(ANSWER, decided)
+    assert (result.compared, result.equal) == (1, 1)
+    decided["pods"][0]["nodes"]["a"] = {"filter": "VolumeBinding: none"}
+    assert [item.node for item in compare(ANSWER, decided).differences] == ["a"]

@@ -61,6 +61,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
     score_failure: str = ""  # "Plugin: message" when no node could be scored, even if one needs no score
     notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
+    left_open: str = ""  # "Plugin: message", why some of the feasible nodes may not be; any may be chosen
     tie: TieBreak | None = None  # what decides among equal totals where nothing is drawn
     is_sampled: bool = False  # whether only some of the feasible nodes are compared
 
@@ -146,6 +147,9 @@ class Scheduler:
         self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
+        self._leaving_open = [
+            plugin for plugin in self._filters if type(plugin).leaves_open is not Plugin.leaves_open
+        ]
         every = dict.fromkeys((*self._filters, *self._scores))
         self._spreading = [item for item in every if type(item).spread_counters is not Plugin.spread_counters]
         self._raced = 0.0 if parallelism == 1 else RACED
@@ -362,10 +366,13 @@ class Scheduler:
             failing = _ALL_REJECTED
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         rejected = ""
+        left_open = self._left_open(state, pod_class)
         tie: TieBreak | None = None
         chance = np.zeros(len(feasible))
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
-        if len(nominated):
+        if left_open and not failing:
+            chance[:] = 1.0 / len(feasible)
+        elif len(nominated):
             chance[nominated] = 1.0
         elif failing and (len(feasible) > 1 or filter_failure or failing.startswith(_EXTENDER)):
             rejected = failing
@@ -382,10 +389,18 @@ class Scheduler:
             tie=tie,
             total_without_scores=0 if self._scores or self._extenders else 1,
             rejected=rejected,
-            notes=() if rejected else tuple(notes(raw)),
+            notes=() if rejected else (*notes(raw), *filter(None, [left_open])),
+            left_open=left_open,
             score_failure=failing,
             is_sampled=search.is_sample,
         )
+
+    def _left_open(self, state: ClusterState, pod_class: int) -> str:
+        for plugin in self._leaving_open:
+            because = plugin.leaves_open(state, pod_class)
+            if because:
+                return f"{plugin.name}: {because}"
+        return ""
 
     def _takes_root(self, state: ClusterState, pod_class: int, candidates: _Candidates) -> bool:
         """Whether the order in which nodes are found decides among equal totals; else the scheduler draws.

@@ -259,6 +259,13 @@ class Plugin:
         """(nodes,) one code for each node, 0 where it passes; ``reason`` puts a code into words."""
         return np.zeros(len(state.nodes), np.int64)
 
+    def leaves_open(self, state: ClusterState, pod_class: int) -> str:
+        """Why the scheduler may reject nodes that pass here, by what it alone knows; empty: it does not.
+
+        The pod may land on any of those that pass then, whatever they score.
+        """
+        return ""
+
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """A filter's code in the scheduler's own words."""
         return self.reasons.get(code, str(code))

@@ -4,6 +4,14 @@ Bound claims tie a pod to the nodes that their volumes' node affinity names. Of 
 kind, a node whose kubelet has handed the kind over to a CSI driver is compared in the words of that driver;
 free volumes are compared as they are.
 
+Of free volumes of equal size the scheduler takes any, as its maps list them. Where these are not alike, what
+is left for other claims is unknown: each stays free here, and a pod that could take one may land on any node
+that then passes.
+
+    v-1 (10Gi, nodes a and b), v-2 (10Gi, nodes a and c), and pod p is placed on node a
+    pod q takes what p left                     it lands on a, b or c
+    both volumes on nodes a and b alone         p takes v-1: either is the same to q
+
 From 1.37 on it scores, too: a node scores the less, the larger the share that the pod's unbound claims take
 of the free volumes found for them there, or else of the capacity that a CSI driver publishes for it.
 
@@ -13,7 +21,8 @@ binder.go:364, :856, :1109; v1.37.2 volume_binding.go:468, scorer.go:37.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -96,6 +105,8 @@ _REASONS = {
 _REASONS_UNTIL_122 = {_NO_VOLUME: "pvc(s) bound to non-existent pv(s)"}
 _REASONS_UNTIL_132 = {_ELSEWHERE: "node(s) had volume node affinity conflict"}
 
+_TAKEN_BY_CHANCE = "another claim takes one of several free volumes of equal size, and which is not known"
+
 
 class SortedClaims(msgspec.Struct, frozen=True):
     """The claims of a class: why they reject it, those bound, those to bind when it is placed."""
@@ -111,6 +122,7 @@ class Assumed:
     def __init__(self, volumes: Mapping[str, PersistentVolume]) -> None:
         """``volumes`` are those of the snapshot by name."""
         self.volumes: Mapping[str, PersistentVolume] = volumes  # those taken reserved for their claims
+        self.perhaps_taken: set[str] = set()  # names of free volumes of which claims took some
         self._selected: dict[tuple[str, str], str] = {}  # claim -> node where its volume is to be made
         self._taken: set[tuple[str, str]] = set()  # claims with a volume
 
@@ -249,6 +261,27 @@ class _Found(msgspec.Struct, frozen=True, eq=False):
     claim: PersistentVolumeClaim
     volumes: tuple[tuple[PersistentVolume, BoolArray], ...]
     to_make: BoolArray
+    unclear: BoolArray  # (nodes,) where it may take others of these instead
+    choices: frozenset[str]  # names of the volumes that it may take there
+    contested: bool  # whether what another claim of the pod finds depends on that
+
+
+def _size(volume: PersistentVolume) -> Fraction:
+    return storage(volume.spec.capacity) or Fraction(0)
+
+
+def _what_claims_see(volume: PersistentVolume) -> bytes:
+    """What of a free volume decides which claims it suits and which nodes reach it, its size aside."""
+    spec = volume.spec
+    return msgspec.json.encode(
+        (volume.metadata.labels, spec.node_affinity, sorted(spec.access_modes or ()), spec.volume_mode)
+    )
+
+
+def _suits_some(candidates: Sequence[PersistentVolume], choices: Collection[str]) -> bool:
+    """Whether some of the volumes of these names are among the candidates, and others are not."""
+    suiting = sum(volume.metadata.name in choices for volume in candidates)
+    return 0 < suiting < len(choices)
 
 
 class VolumeBinding(Plugin):
@@ -316,10 +349,15 @@ class VolumeBinding(Plugin):
                 for claim in self._claims(state, pod_class).to_bind
                 if assumed.selected_node(claim) is None and not assumed.has_volume(claim)
             ]
-            for claim in sorted(left, key=lambda claim: claim_size(claim) or 0):
-                candidates = self._candidates(assumed.volumes, claim, claim_size(claim))
-                volume = next((item for item in candidates if reachable(state, item)[node]), None)
-                assumed.take(claim, volume, state.nodes.names[node])
+            for found in self._found(state, left, assumed):
+                if found.unclear[node]:
+                    choices = (assumed.volumes[name] for name in found.choices)
+                    assumed.perhaps_taken.update(
+                        volume.metadata.name for volume in choices if reachable(state, volume)[node]
+                    )
+                    continue
+                volume = next((item for item, here in found.volumes if here[node]), None)
+                assumed.take(found.claim, volume, state.nodes.names[node])
         return assumed
 
     def _bound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
@@ -351,25 +389,62 @@ class VolumeBinding(Plugin):
     ) -> list[_Found]:
         """The free volumes that claims would take, those with a selected node first, then the smallest.
 
-        No volume is taken twice on a node.
+        No volume is taken twice on a node, except where one of several is taken that matter to a later claim.
         """
         everywhere = np.ones(len(state.nodes), np.bool_)
         found = [
-            _Found(claim, (), everywhere) for claim in claims if assumed.selected_node(claim) is not None
+            _Found(claim, (), everywhere, ~everywhere, frozenset(), False)
+            for claim in claims
+            if assumed.selected_node(claim) is not None
         ]
         to_find = [claim for claim in claims if assumed.selected_node(claim) is None]
+        to_find.sort(key=lambda claim: claim_size(claim) or 0)
+        by_claim = [self._candidates(assumed.volumes, claim, claim_size(claim)) for claim in to_find]
         taken: dict[str, BoolArray] = {}
-        for claim in sorted(to_find, key=lambda claim: claim_size(claim) or 0):
+        for number, (claim, candidates) in enumerate(zip(to_find, by_claim, strict=True)):
             unmatched = everywhere.copy()
+            unclear = ~everywhere
+            choices: set[str] = set()
             volumes: list[tuple[PersistentVolume, BoolArray]] = []
-            for volume in self._candidates(assumed.volumes, claim, claim_size(claim)):
-                used = taken.setdefault(volume.metadata.name, np.zeros(len(state.nodes), np.bool_))
-                here = unmatched & reachable(state, volume) & ~used
-                used |= here
-                unmatched &= ~here
-                volumes.append((volume, here))
-            found.append(_Found(claim, tuple(volumes), unmatched))
+            for _, group in itertools.groupby(candidates, _size):
+                equally_large = list(group)
+                looking = unmatched.copy()
+                kinds: dict[bytes, BoolArray] = {}
+                for volume in equally_large:
+                    used = taken.setdefault(volume.metadata.name, ~everywhere)
+                    free = looking & reachable(state, volume) & ~used
+                    kind = _what_claims_see(volume)
+                    kinds[kind] = kinds.get(kind, ~everywhere) | free
+                    if volume.metadata.name in assumed.perhaps_taken and free.any():
+                        # It takes one of these, or else a larger one.
+                        unclear |= free
+                        choices.update(item.metadata.name for item in candidates)
+                    volumes.append((volume, unmatched & free))
+                    unmatched &= ~free
+                several_kinds = np.sum(list(kinds.values()), axis=0) > 1
+                if several_kinds.any():
+                    unclear |= several_kinds
+                    choices.update(item.metadata.name for item in equally_large)
+            # Claims that every choice suits, or none, find the same whichever is taken.
+            contested = any(_suits_some(later, choices) for later in by_claim[number + 1 :])
+            for volume, here in volumes:
+                certain = here & ~unclear if contested else here
+                taken[volume.metadata.name] |= certain
+            found.append(_Found(claim, tuple(volumes), unmatched, unclear, frozenset(choices), contested))
         return found
+
+    def leaves_open(self, state: ClusterState, pod_class: int) -> str:
+        """A claim could take a volume that another claim may have taken."""
+        claims = self._claims(state, pod_class).to_bind
+        if not claims or not (len(claims) > 1 or state.volumes_here):
+            return ""
+
+        def is_open(assumed: Assumed) -> bool:
+            found = self._found(state, claims, assumed)
+            names = {volume.metadata.name for item in found for volume, _ in item.volumes}
+            return bool(names & assumed.perhaps_taken) or any(item.contested for item in found)
+
+        return _TAKEN_BY_CHANCE if self._assuming(state, pod_class, "open", is_open) else ""
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """(feasible,) the less, the larger the share that the pod's unbound claims take."""
@@ -429,7 +504,7 @@ class VolumeBinding(Plugin):
             size = units_of(claim_size(item.claim) or Fraction(0))
             for volume, here in item.volumes:
                 requested[at, here] += size
-                most[at, here] += units_of(storage(volume.spec.capacity) or Fraction(0))
+                most[at, here] += units_of(_size(volume))
                 counts[at] |= here
                 bound |= here
         least[:] = most
@@ -480,7 +555,7 @@ class VolumeBinding(Plugin):
         if reserved:
             return reserved[:1]
         free = [item for item in same_class if suits(item, claim, size)]
-        return sorted(free, key=lambda item: (storage(item.spec.capacity) or 0, item.metadata.name))
+        return sorted(free, key=lambda item: (_size(item), item.metadata.name))
 
     def _provision(self, state: ClusterState, claim: PersistentVolumeClaim) -> IntArray:
         """(nodes,) 0 where a volume can be made for the claim."""

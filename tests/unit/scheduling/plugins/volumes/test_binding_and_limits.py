@@ -284,3 +284,82 @@ def test_a_one_pod_claim_in_use_rejects_every_node_until_its_pod_is_gone() -> No
     found = _rejections(pods, persistentvolumeclaims=[claim], persistentvolumes=[_volume("mine")])
     assert set(found) == {"n-1", "n-2"}
     assert all("ReadWriteOncePod" in reason for reason in found.values())
+
+
+def _on(volume: dict[str, Any], *racks: str) -> dict[str, Any]:
+    """The volume, reached from the nodes of these racks alone."""
+    rack = {"matchExpressions": [{"key": "rack", "operator": "In", "values": list(racks)}]}
+    volume["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [rack]}}
+    return volume
+
+
+def _landings_after(*volumes: dict[str, Any]) -> dict[str, float]:
+    """Where pod q lands, by node, after pod p of node n-1 took one of these volumes."""
+    snapshot = a_snapshot(
+        nodes=[a_node(f"n-{number}", labels={"rack": rack}) for number, rack in enumerate("abcd", 1)],
+        pods=[
+            a_pod("p", volumes=CLAIM),
+            a_pod("q", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "other"}}]),
+        ],
+        persistentvolumeclaims=[_claim(), _claim("other")],
+        storageclasses=[{**LAZY, "provisioner": "kubernetes.io/no-provisioner"}],
+        persistentvolumes=volumes,
+    )
+    configuration = load_configuration(V1, "test")
+    inputs = PluginInputs.of(snapshot, EMPTY_VIEW)
+    scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
+    state = ClusterState.of(snapshot)
+    first, second = (snapshot.pods.row["default", name] for name in ("p", "q"))
+    state.bind(first, state.nodes.names.index("n-1"))
+    placed = scheduler.place(state, state.pod_class[second], second)
+    names = [state.nodes.names[row] for row in placed.feasible]
+    chances = zip(names, placed.chance.tolist(), strict=True)
+    return {name: chance for name, chance in chances if chance}
+
+
+def test_which_of_two_volumes_of_equal_size_was_taken_is_unknown_where_they_reach_other_nodes() -> None:
+    """One reaches n-1 and n-2, the other n-1 and n-3: what is left may lead to any of these."""
+    landings = _landings_after(_on(_volume("v-1"), "a", "b"), _on(_volume("v-2"), "a", "c"))
+    assert landings == pytest.approx({"n-1": 1 / 3, "n-2": 1 / 3, "n-3": 1 / 3})
+
+
+def test_which_of_two_volumes_was_taken_is_known_where_one_is_smaller_or_they_are_alike() -> None:
+    smaller = _landings_after(_on(_volume("v-1", "11Gi"), "a", "b"), _on(_volume("v-2"), "a", "c"))
+    assert set(smaller) == {"n-2"}
+    alike = _landings_after(*(_on(_volume(name), "a", "b") for name in ("v-1", "v-2")))
+    assert set(alike) == {"n-2"}
+    none_left = _landings_after(_on(_volume("v-1"), "a", "b"), _on(_volume("v-2", "1Gi"), "a", "b"))
+    assert none_left == {}
+
+
+def test_a_pod_whose_own_claims_compete_for_volumes_may_land_wherever_they_may_suffice() -> None:
+    """The claim without a selector may take the only volume that the other one accepts."""
+    chosen = _volume("b-chosen")
+    chosen["metadata"]["labels"] = {"disk": "fast"}
+    scheduler, state, pod_class = _two_nodes(
+        [
+            a_pod(
+                "p",
+                volumes=[{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("c", "d")],
+            )
+        ],
+        persistentvolumeclaims=[_claim(), _claim("d", selector={"matchLabels": {"disk": "fast"}})],
+        storageclasses=[{**LAZY, "provisioner": "kubernetes.io/no-provisioner"}],
+        persistentvolumes=[_volume("c-any"), chosen],
+    )
+    assert scheduler.place(state, pod_class).chance.tolist() == [0.5, 0.5]
+
+
+def test_three_claims_do_not_share_two_volumes_that_suit_all_of_them() -> None:
+    names = ("c", "d", "e")
+    found = _rejections(
+        [
+            a_pod(
+                "p", volumes=[{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+            )
+        ],
+        persistentvolumeclaims=[_claim(name) for name in names],
+        storageclasses=[{**LAZY, "provisioner": "kubernetes.io/no-provisioner"}],
+        persistentvolumes=[_on(_volume("v-1"), "a", "b"), _volume("v-2")],
+    )
+    assert set(found) == {"n-1", "n-2"}
