@@ -369,7 +369,7 @@ class RawApi(msgspec.Struct, frozen=True):
         def once() -> Answer:
             return self.client.send(*request, **options, deadline=limit, what=what)
 
-        with failures.translated(what, self.host):
+        with failures.translated(what, self.host, self.client.login.advice):
             try:
                 return self.retries.call(what, once, again)
             except TooLargeError as error:
@@ -399,7 +399,7 @@ class RawApi(msgspec.Struct, frozen=True):
         """
         watching = {"watch": True, **(query or {})}
         options: dict[str, Any] = {"read_seconds": read_seconds, "connections": connections}
-        with failures.translated(f"watch {kind_name(kind)}", self.host):
+        with failures.translated(f"watch {kind_name(kind)}", self.host, self.client.login.advice):
             return self.client.stream(kind.path, watching, headers=headers, **options)
 
     def server_version(self) -> str:

@@ -96,7 +96,7 @@ DENIED = ("denied the request", "denied request")  # by a webhook; by a Validati
 _ADMISSION = (*DENIED, "exceeded quota", "is being terminated")
 _PROXIED = "services/proxy"  # the resource by which the API server passes a request on to a service
 _REACH = f"from outside the cluster it is reached by the right to get {_PROXIED}: grant that in its namespace"
-_LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
+_LOGIN = "the credentials are not accepted: a token may have expired, so "
 NO_API_SERVER = "is this an API server, or a proxy before one?"
 _OVERLOADED = "it is overloaded, or turns away too many requests: see API priority and fairness"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
@@ -200,14 +200,17 @@ class RequestRejectedError(UnreachableError):
 
 
 @contextlib.contextmanager
-def translated(what: str, host: str) -> Iterator[None]:
-    """Turn failures into RightsError, RequestRejectedError or UnreachableError that name ``what``."""
+def translated(what: str, host: str, log_in: str = "") -> Iterator[None]:
+    """Turn failures into RightsError, RequestRejectedError or UnreachableError that name ``what``.
+
+    ``log_in`` says how a person logs in again, where that is known.
+    """
     try:
         yield
     except StatusError as error:
         line = f"{what}: {error.message}"
         if error.status == 401:
-            raise RightsError(line, where=host, hint=_LOGIN) from error
+            raise RightsError(line, where=host, hint=f"{_LOGIN}{log_in or 'log in again'}") from error
         if error.status == 403 and not (error.is_status and any(map(error.message.count, _ADMISSION))):
             raise RightsError(line, where=host, hint=grant_for(line)) from error
         if error.status == TOO_MANY_REQUESTS:

@@ -38,6 +38,7 @@ from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
+from rebalancer.cluster.live.login_plugins import LoginPlugin, login_plugin_of
 from rebalancer.documents import check_bounds, parse, read_text
 from rebalancer.errors import InputError, RightsError
 from rebalancer.files import is_file
@@ -122,6 +123,7 @@ class Login(msgspec.Struct, frozen=True):
     verifies_certificates: bool = True
     # What a request says about who we are; renewed where it expires, which may take a while.
     headers: Callable[[], Mapping[str, str]] = dict
+    advice: str = ""  # how a person logs in again, where the kubeconfig's user has a program for it
 
 
 def login(
@@ -132,7 +134,11 @@ def login(
     Raises InputError when there is none or it cannot be used.
     """
     found = plain_login(kubeconfig, context, identity)
-    return found or _acting_as(identity, official_login(connect(kubeconfig, context, identity)))
+    if found is not None:
+        return found
+    api, plugin = _connected(kubeconfig, context, identity)
+    advice = plugin.advice() if plugin is not None else ""
+    return _acting_as(identity, msgspec.structs.replace(official_login(api), advice=advice))
 
 
 def _acting_as(identity: Identity, found: Login) -> Login:
@@ -334,14 +340,22 @@ def connect(
 ) -> client.ApiClient:
     """The official client for the kubeconfig given, else the pod's service account, else the default one.
 
-    Raises InputError when there is none or it cannot be used.
+    Raises InputError when there is none or it cannot be used, RightsError when its exec plugin fails.
     """
+    return _connected(kubeconfig, context, identity)[0]
+
+
+def _connected(
+    kubeconfig: Path | None, context: str | None, identity: Identity
+) -> tuple[client.ApiClient, LoginPlugin | None]:
+    """The official client, and the exec plugin that it logs in by."""
     from kubernetes import client, config  # noqa: PLC0415 - slow to import
     from kubernetes.config import exec_provider, kube_config  # noqa: PLC0415 - slow to import
 
     exec_provider.subprocess = SimpleNamespace(Popen=_Plugin, PIPE=subprocess.PIPE)
     settings = client.Configuration()
     merged = None
+    plugin: LoginPlugin | None = None
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
@@ -350,7 +364,7 @@ def connect(
         if kubeconfig is None and context is None and not (identity.cluster or identity.user):
             with contextlib.suppress(config.ConfigException):
                 config.load_incluster_config(client_configuration=settings)
-                return _client(settings)
+                return _client(settings, None), None
         # Read once: the official client parses YAML in Python, some seconds for a large file.
         paths = str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
         merged = kube_config.KubeConfigMerger(paths)
@@ -365,6 +379,7 @@ def connect(
                 where=where,
                 hint="choose a context whose user has the rights itself, or give --as",
             )
+        plugin = _plugin_of(merged.config.value, context)
         with _complaints() as complaints:
             kube_config.KubeConfigLoader(
                 config_dict=merged.config,
@@ -372,9 +387,11 @@ def connect(
                 active_context=context,
                 config_persister=merged.save_changes,
             ).load_and_set(settings)
+        if complaints and plugin is not None:
+            raise _failed_plugin(plugin, complaints[0], where)
         if complaints:
             raise config.ConfigException(complaints[0])
-        return _client(settings)
+        return _client(settings, plugin), plugin
     except config.ConfigException as error:
         message, hint = _unknown_context(merged, context) or (_unusable(error), _GIVE)
         raise InputError(message, where=where, hint=hint) from error
@@ -410,7 +427,7 @@ def _check_bounds(paths: Iterable[str]) -> None:
             raise InputError(message, where=path, hint=_GIVE) from error
 
 
-def _client(settings: client.Configuration) -> client.ApiClient:
+def _client(settings: client.Configuration, plugin: LoginPlugin | None) -> client.ApiClient:
     from kubernetes import client  # noqa: PLC0415 - slow to import
 
     settings.retries = _NO_RETRIES
@@ -418,24 +435,47 @@ def _client(settings: client.Configuration) -> client.ApiClient:
     if not settings.verify_ssl:  # the kubeconfig says so; urllib3 would repeat it at every request
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     if settings.refresh_api_key_hook is not None:
-        settings.refresh_api_key_hook = _renewing(settings.refresh_api_key_hook)
+        settings.refresh_api_key_hook = _renewing(settings.refresh_api_key_hook, plugin)
     return client.ApiClient(settings)
 
 
-def _renewing(renew: Callable[[client.Configuration], None]) -> Callable[[client.Configuration], None]:
+def _renewing(
+    renew: Callable[[client.Configuration], None], plugin: LoginPlugin | None
+) -> Callable[[client.Configuration], None]:
     """Report a login that cannot be renewed as one error, instead of a log line followed by a 401."""
 
     def renewed(current: client.Configuration) -> None:
         with _complaints() as complaints:
             renew(current)
+        if complaints and plugin is not None:
+            raise _failed_plugin(plugin, complaints[0], str(current.host))
         if complaints:
             raise RightsError(
                 f"the login cannot be renewed: {_said(complaints[0])}",
                 where=str(current.host),
-                hint="the kubeconfig's exec plugin failed",
+                hint="log in again",
             )
 
     return renewed
+
+
+def _plugin_of(document: Any, context: str | None) -> LoginPlugin | None:
+    """The exec plugin of the context's user; None where there is none, or the kubeconfig is damaged."""
+    with contextlib.suppress(*_UNUSABLE):  # the official client says what is wrong
+        contexts = _by_name(document["contexts"], "context")
+        users = _by_name(document["users"], "user")
+        return login_plugin_of(users[contexts[context or document["current-context"]]["user"]])
+    return None
+
+
+def _failed_plugin(plugin: LoginPlugin, complaint: str, where: str) -> RightsError:
+    """The error of an exec plugin that is not there, or gave no login."""
+    if "No such file or directory" in complaint and plugin.command in complaint:
+        message = f"the login needs the program {plugin.program[:100]!a}, which is not here"
+        return RightsError(message, where=where, hint=plugin.missing())
+    said = _said(complaint.removeprefix("exec: "))
+    message = f"the login by {plugin.program[:100]} failed: {said}"
+    return RightsError(message, where=where, hint=plugin.advice())
 
 
 def _choose(document: Any, context: str | None, identity: Identity) -> None:

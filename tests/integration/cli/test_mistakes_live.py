@@ -186,9 +186,9 @@ def test_a_login_that_fails_is_one_line(refusal: Refusal, tmp_path: Path) -> Non
         "current-context": "x",
     }
     path.write_text(json.dumps(document))
-    line = refusal(2, "plan", "--kubeconfig", path)
+    line = refusal(5, "plan", "--kubeconfig", path)
 
-    assert "exec: process returned 1. session \\x1b[31mexpired log in again" in line
+    assert "the login by login failed: process returned 1. session \\x1b[31mexpired log in again" in line
 
 
 @pytest.mark.parametrize("token", ["canary\n", "can\r\nX-Other: ary", "canary\u20ac"])

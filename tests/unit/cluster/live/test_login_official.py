@@ -18,6 +18,7 @@ from rebalancer.cluster.live import open_api
 from rebalancer.cluster.live.login import _Plugin, connect
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 from rebalancer.retries import Retries
+from tests import loopback
 from tests.unit.execution.fake_api import Answer as Reply
 from tests.unit.execution.fake_api import fake_api
 from tests.waiting import NEVER_SECONDS, no_hang
@@ -54,8 +55,13 @@ def credential(status: dict[str, Any]) -> str:
     return json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status})
 
 
-def refusal(path: Path, caplog: pytest.LogCaptureFixture, context: str | None = None) -> str:
-    with caplog.at_level(logging.DEBUG), pytest.raises(InputError) as caught:
+def refusal(
+    path: Path,
+    caplog: pytest.LogCaptureFixture,
+    context: str | None = None,
+    error: type[RebalancerError] = InputError,
+) -> str:
+    with caplog.at_level(logging.DEBUG), pytest.raises(error) as caught:
         connect(path, context)
     assert caplog.messages == []
     message = str(caught.value)
@@ -129,7 +135,7 @@ def test_certificates_that_are_none_are_one_line(tmp_path: Path, caplog: pytest.
     [
         (
             "echo 'your session\nhas expired' >&2; exit 1",
-            "exec: process returned 1. your session has expired",
+            "the login by login failed: process returned 1. your session has expired",
         ),
         ("echo token=abc for bob >&2; exit 1", "process returned 1. token=REDACTED for bob"),
         (
@@ -145,14 +151,66 @@ def test_a_login_that_fails_is_one_line_with_what_it_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, script: str, complaint: str
 ) -> None:
     path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", script))
+    message = refusal(path, caplog, error=RightsError)
 
-    assert complaint in refusal(path, caplog)
+    assert complaint in message
+    assert "log in again: login says how when it is run by hand" in message
 
 
-def test_a_login_that_is_not_installed_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    login: dict[str, Any] = {"exec": {"apiVersion": EXEC_VERSION, "command": "no-such-login"}}
+def test_a_login_that_is_not_installed_is_one_line_that_says_how_to_install_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    login: dict[str, Any] = {"apiVersion": EXEC_VERSION, "command": "/opt/no-such-login"}
+    path = a_kubeconfig(tmp_path / "config", exec=login)
+    message = "the login needs the program 'no-such-login', which is not here"
 
-    assert "no-such-login" in refusal(a_kubeconfig(tmp_path / "config", **login), caplog)
+    assert refusal(path, caplog, error=RightsError) == (
+        f"{path}: {message} (install no-such-login, or add its folder to PATH)"
+    )
+    a_kubeconfig(path, exec={**login, "installHint": "brew install\nno-such-login"})
+    assert refusal(path, caplog, error=RightsError) == f"{path}: {message} (brew install no-such-login)"
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "advice"),
+    [
+        ("aws", {"args": ["eks", "get-token", "--profile", "prod"]}, "aws sso login --profile prod"),
+        ("aws", {"args": ["--profile=prod", "eks"]}, "aws sso login --profile prod"),
+        ("aws", {"env": [{"name": "AWS_PROFILE", "value": "prod"}]}, "aws sso login --profile prod"),
+        ("aws", {}, "aws sso login --profile of-the-shell"),
+        ("aws-iam-authenticator", {"args": ["token", "-i", "c"]}, "aws sso login --profile of-the-shell"),
+        ("aws", {"args": ["--profile", "prod; reboot"]}, "aws sso login"),
+        ("gke-gcloud-auth-plugin", {}, "gcloud auth login"),
+        ("kubelogin", {"args": ["get-token", "--login", "azurecli"]}, "az login"),
+        ("kubelogin", {"args": ["get-token"]}, "kubelogin says how when it is run by hand"),
+    ],
+)
+def test_an_expired_session_says_what_to_type(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    options: dict[str, Any],
+    advice: str,
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "of-the-shell")
+    login = a_login(tmp_path / program, "echo 'Error: the SSO session has expired' >&2; exit 255")
+    path = a_kubeconfig(tmp_path / "config", exec={**login["exec"], **options})
+
+    assert refusal(path, caplog, error=RightsError) == (
+        f"{path}: the login by {program} failed: process returned 255. Error: the SSO session has expired "
+        f"(log in again: {advice})"
+    )
+
+
+def test_credentials_that_are_not_accepted_say_how_to_log_in_again(tmp_path: Path) -> None:
+    answer = credential({"token": "of-another-account"})
+    login = a_login(tmp_path / "aws", f"echo '{answer}'")
+    login["exec"]["args"] = ["--profile", "prod"]
+    with loopback.answering(lambda _: loopback.Answer(b"{}", 401)) as url:
+        api = open_api(a_kubeconfig(tmp_path / "config", server=url, **login))
+        with pytest.raises(RightsError, match="log in again: aws sso login --profile prod"):
+            api.list_page(NODES)
 
 
 def test_a_login_that_cannot_be_renewed_is_a_refusal_of_who_we_are(
@@ -165,7 +223,7 @@ def test_a_login_that_cannot_be_renewed_is_a_refusal_of_who_we_are(
 
     with caplog.at_level(logging.DEBUG), pytest.raises(RightsError) as caught:
         api.list_page(NODES)
-    assert "the login cannot be renewed: exec: process returned 3" in str(caught.value)
+    assert "the login by login failed: process returned 3" in str(caught.value)
     assert caplog.messages == []
 
 
@@ -189,7 +247,7 @@ def test_a_login_that_hangs_is_ended_and_said_to_hang(
     path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", "trap '' TERM; exec sleep 7200"))
 
     with no_hang("the plugin is ended"):
-        assert "exec: the plugin did not end within 0.05 s" in refusal(path, caplog)
+        assert "the plugin did not end within 0.05 s" in refusal(path, caplog, error=RightsError)
     assert [plugin.returncode for plugin in killed] == [-signal.SIGKILL]
 
 
@@ -203,7 +261,7 @@ def test_a_login_whose_renewal_hangs_is_a_refusal_and_leaves_no_process(
         patient.setattr("rebalancer.cluster.live.login._PLUGIN_SECONDS", NEVER_SECONDS)
         api = open_api(path)
 
-    with pytest.raises(RightsError, match="the login cannot be renewed: exec: the plugin did not end"):
+    with pytest.raises(RightsError, match="the login by login failed: the plugin did not end"):
         api.list_page(NODES)
     assert [plugin.returncode for plugin in killed] == [-signal.SIGKILL]
 
@@ -213,7 +271,7 @@ def test_a_login_that_writes_what_is_no_text_is_one_line(
 ) -> None:
     path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", "printf '\\377'"))
 
-    assert "can't decode byte 0xff" in refusal(path, caplog)
+    assert "can't decode byte 0xff" in refusal(path, caplog, error=RightsError)
 
 
 def test_logs_of_others_pass_while_a_login_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
