@@ -34,9 +34,9 @@ from rebalancer.reporting.render import Format
 # learns them. Each is defined in a module of rebalancer.cli.commands.
 _HEADINGS = {
     "Commands": ("demo", "nodes", "plan", "explain", "run", "policy", "snapshot"),
-    "More commands": ("agreement", "serve", "journal", "completion"),
+    "More commands": ("agreement", "serve", "journal", "pause", "resume", "completion"),
 }
-_DEFINED_IN = {"demo": "about", "completion": "about"}
+_DEFINED_IN = {"demo": "about", "completion": "about", "resume": "pause"}
 COMMANDS = {
     name: f"rebalancer.cli.commands.{_DEFINED_IN.get(name, name)}:{name}"
     for names in _HEADINGS.values()

@@ -19,6 +19,12 @@ forward, and compare no time of two machines:
     80 s  the standby has seen the same record for the 60 s that it is held for, and takes the lease
 
 Where A ends in order it gives the lease up, and the standby has it at its next look.
+
+Runs are paused where they look before each eviction anyway: by an annotation of the lease, whatever it says,
+which those who renew the lease leave as it is. A lease that cannot be read lets nothing be evicted.
+
+    rebalancer pause "incident 42"            rebalancer/paused: incident 42
+    rebalancer resume                         the annotation is gone
 """
 
 from __future__ import annotations
@@ -48,9 +54,11 @@ from rebalancer.errors import (
 )
 
 LOGGER = logging.getLogger(__name__)
+PAUSED = "rebalancer/paused"  # the annotation by which runs are paused; its value is the reason
 MAX_TRANSITIONS = 2**31 - 1  # of an int32: the API server refuses more
 DURATION_SECONDS = 60.0
 MAX_WATCHED_SECONDS = 120.0  # a lease of somebody else that lasts longer is not waited for
+_MAX_REASON = 200  # characters of a pause's reason that are shown
 _LOOK_SECONDS = 2.0
 _VERSION = "coordination.k8s.io/v1"
 
@@ -68,6 +76,12 @@ def spec_of(item: dict[str, Any] | None) -> dict[str, Any]:
     """The spec of a lease; empty for whatever else stands there."""
     spec = (item or {}).get("spec")
     return spec if isinstance(spec, dict) else {}
+
+
+def _annotations(item: dict[str, Any] | None) -> dict[str, Any]:
+    metadata = (item or {}).get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def text_of(spec: dict[str, Any], field: str) -> str:
@@ -95,6 +109,7 @@ class HeldLease(msgspec.Struct, eq=False):
     _lease: RunLease
     _began: float  # when the write that took it, or renewed it last, began
     _lost: LeaseLostError | None = None
+    _why_paused: str = ""  # as it was read last
     _released: bool = False
     _lock: Any = msgspec.field(default_factory=threading.RLock)
 
@@ -114,17 +129,17 @@ class HeldLease(msgspec.Struct, eq=False):
         return self._lease.duration_seconds * 2 / 3
 
     def ensure(self) -> None:
-        """Make sure that it is still ours, and stays so until the answer to a request sent now.
+        """Make sure that it is ours until the answer to a request sent now, and that nobody pauses runs.
 
         Two thirds of its duration are left then. It is read again even so: somebody may have taken it by
-        hand. Where less is left, also because that reading took so long, it is renewed. Raises LeaseLostError
-        when it is not ours or cannot be renewed in time.
+        hand, or paused runs. Where less is left, also because that reading took so long, or it could not be
+        read, it is renewed, which reads it too. Raises LeaseLostError when it is not ours or cannot be
+        renewed in time, SafetyError when runs are paused.
         """
         needed = self._needed
         began = self._lease.now()
-        if self.seconds_left > needed:
-            self._confirm()
-        if self._lost is None and (self._released or self.seconds_left <= needed):
+        is_read = self.seconds_left > needed and self._confirm()
+        if self._lost is None and (not is_read or self._released or self.seconds_left <= needed):
             self.renew()  # which a lease that was given up refuses
         if self._lost is not None:
             raise self._lost
@@ -135,6 +150,8 @@ class HeldLease(msgspec.Struct, eq=False):
                 where=self._lease.where,
                 hint="is it overloaded? nothing is evicted until it answers sooner",
             )
+        if self._why_paused:
+            raise SafetyError(self._why_paused)
 
     def renew_if_due(self) -> None:
         """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
@@ -160,11 +177,11 @@ class HeldLease(msgspec.Struct, eq=False):
                     f"the lease could not be renewed: {error}", where=self._lease.where
                 ) from error
 
-    def _confirm(self) -> None:
-        """Read it again; one that cannot be read is ours for as long as it is known to be."""
+    def _confirm(self) -> bool:
+        """Whether it could be read again, and is ours."""
         with self._lock:
             if self._lost is not None or self._released:
-                return
+                return False
             try:
                 # Later than that, too little of the lease would be left whatever the answer.
                 self._ours(self._lease.within(self.seconds_left - self._needed))
@@ -174,6 +191,9 @@ class HeldLease(msgspec.Struct, eq=False):
                 self._lost = error
             except RebalancerError as error:
                 LOGGER.info("%s could not be read again: %s", self._lease.where, error)
+            else:
+                return True
+            return False
 
     def _ours(self, lease: RunLease) -> dict[str, Any]:
         """The lease as it is kept. Raises LeaseLostError when another holds it, or nobody."""
@@ -183,6 +203,7 @@ class HeldLease(msgspec.Struct, eq=False):
             nobody = "nobody holds it any more" if item is not None else "it was removed"
             now = f"it is held by {holder[:200]!a}" if holder else nobody
             raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
+        self._why_paused = lease.why_paused_by(item)
         return item
 
     def _renewed(self) -> float:
@@ -243,6 +264,15 @@ class HeldLease(msgspec.Struct, eq=False):
             over.set()
 
 
+def _decoded(body: bytes, where: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise UnreachableError(
+            f"the answer is not a lease: {str(error)[:200]}", where=where, hint=NO_API_SERVER
+        ) from error
+
+
 class RunLease(msgspec.Struct, frozen=True, eq=False):
     """A coordination.k8s.io Lease, as a run that wants it sees it: read, and written as by this holder."""
 
@@ -268,13 +298,8 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
 
     def read(self) -> dict[str, Any] | None:
         """The lease as it is; None when there is none. Raises UnreachableError for what is not a lease."""
-        try:
-            body = self.api.find(f"read {self.where}", self._path(self._name))
-            return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
-        except (ValueError, RecursionError) as error:
-            raise UnreachableError(
-                f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint=NO_API_SERVER
-            ) from error
+        body = self.api.find(f"read {self.where}", self._path(self._name))
+        return None if body is None else _decoded(body, self.where)
 
     def write(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> None:
         """Create or replace the lease as it was read.
@@ -293,24 +318,64 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
             transitions = before if isinstance(before, int) and 0 <= before < MAX_TRANSITIONS else 0
             spec["acquireTime"] = times.render_micro(now)
             spec["leaseTransitions"] = transitions + 1
+        self._store(item, {"spec": spec})
+
+    def _store(self, item: dict[str, Any] | None, fields: dict[str, Any]) -> bytes:
+        """The lease as the API server keeps it once these fields are written. Raises as ``write`` does."""
         what = f"write {self.where}"
-        if item is None:
-            body = {
-                "apiVersion": _VERSION,
-                "kind": "Lease",
-                "metadata": {"namespace": self._namespace, "name": self._name},
-                "spec": spec,
-            }
-            client.create_version(
-                self.api,
-                what,
-                self._path(),
-                body,
-                namespace=self._namespace,
-                hint=f"{client.APPLY}, or name a lease elsewhere with --lease",
-            )
-        else:
-            client.replace_version(self.api, what, self._path(self._name), {**item, "spec": spec})
+        if item is not None:
+            return client.replace_version(self.api, what, self._path(self._name), {**item, **fields})
+        metadata = {**fields.get("metadata", {}), "namespace": self._namespace, "name": self._name}
+        return client.create_version(
+            self.api,
+            what,
+            self._path(),
+            {"apiVersion": _VERSION, "kind": "Lease", **fields, "metadata": metadata},
+            namespace=self._namespace,
+            hint=f"{client.APPLY}, or name a lease elsewhere with --lease",
+        )
+
+    def why_paused(self) -> str:
+        """Why its runs are paused, read now; empty when they are not. Raises as ``read`` does."""
+        return self.why_paused_by(self.read())
+
+    def why_paused_by(self, item: dict[str, Any] | None) -> str:
+        """The same of the lease as it was read."""
+        reason = _annotations(item).get(PAUSED)
+        if reason is None:
+            return ""
+        place = f"{self._namespace}/{self._name}"
+        which = "" if place == "rebalancer/rebalancer" else f" --lease {place}"
+        return (
+            f"runs are paused by the {self.where} ({str(reason)[:_MAX_REASON]!a}); "
+            f"rebalancer resume{which} lets them go on"
+        )
+
+    def pause(self, reason: str | None) -> bool:
+        """Pause its runs for a reason, or let them go on where it is None; whether that changed anything.
+
+        A lease that does not exist is made: the first run finds it paused. Raises InputError when its
+        namespace does not exist, RightsError, or UnreachableError, also when the API server did not keep it.
+        """
+
+        def attempt() -> bool:
+            item = self.read()
+            annotations = _annotations(item)
+            if annotations.get(PAUSED) == reason:
+                return False
+            annotations = {key: value for key, value in annotations.items() if key != PAUSED}
+            if reason is not None:
+                annotations[PAUSED] = reason
+            metadata = {**(item or {}).get("metadata", {}), "annotations": annotations}
+            stored = self._store(item, {"metadata": metadata})
+            if _annotations(_decoded(stored, self.where)).get(PAUSED) != reason:
+                raise UnreachableError("the API server has not kept what was written", where=self.where)
+            return True
+
+        try:
+            return client.update(self.api, f"write {self.where}", attempt)
+        except client.NotWrittenError as error:
+            raise error.unanswered or UnreachableError(str(error), where=self.where) from error
 
     def _path(self, *name: str) -> str:
         return object_path(_VERSION, self._namespace, "leases", *name)

@@ -1,14 +1,9 @@
 """The safety checks, made before each wave: each returns the reason why the run must stop, if it must.
 
 They compare the policy with the health of the cluster (its nodes, its Pending pods, its schedulers), which is
-read for them. A pause is asked for again before each eviction: the policy may pause runs, and so does the
-mere existence of a ConfigMap that stands beside the lease and is named after it, so that whoever shares a
-lease is paused together. It is no part of the manifests: kustomize gives it no hashed name, which a running
-pod would never see, and neither ``kubectl apply`` nor a controller that keeps a cluster as its repository
-says ends a pause:
-
-    kubectl -n rebalancer create configmap rebalancer-pause --from-literal=reason="incident 42"
-    kubectl -n rebalancer delete configmap rebalancer-pause
+read for them. A pause is asked for again before each eviction: the policy may pause runs, and so may an
+annotation of their lease, so that whoever shares a lease is paused together. The lease is in no manifest:
+neither ``kubectl apply`` nor a controller that keeps a cluster as its repository says ends a pause.
 
 Of the scheduler that must place the replacements its Lease is looked at first: a live leader renews it every
 few seconds. The Lease is judged by our clock only while that calls it fresh. Otherwise it is watched for as
@@ -409,26 +404,6 @@ def _waits(pod: ObservedPod, run_started: float) -> bool:
     return reason == "Unschedulable" or not pod.created_at >= run_started
 
 
-_REASON = "reason"
-_MAX_REASON = 200
-
-
-def why_paused(api: RawApi, namespace: str, lease: str) -> str:
-    """Why the runs of a lease are paused by its ConfigMap, read each time; empty when they are not.
-
-    Raises RightsError or UnreachableError when that cannot be read: then nothing may be evicted either.
-    """
-    name = f"{lease}-pause"
-    data = api.config_map(namespace, name)
-    if data is None:
-        return ""
-    given = f" ({data[_REASON][:_MAX_REASON]!a})" if data.get(_REASON) else ""
-    return (
-        f"runs are paused by the configmap {namespace}/{name}{given}; "
-        f"kubectl -n {namespace} delete configmap {name} lets them go on"
-    )
-
-
 SafetyCheck = Callable[[Safety, ClusterHealth], str]
 
 
@@ -485,23 +460,25 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: LoadedPolicy  # by which the run plans
     policy_now: Callable[[], LoadedPolicy]  # as its file says now
-    why_paused: Callable[[], str] = lambda: ""  # by something else than the policy
+    why_paused: Callable[[], str] = lambda: ""  # by the lease, which is read for that
     agreement: MeasuredAgreement | None = None  # None where it is not known
     now: Callable[[], float] = time.time  # Unix seconds
 
     def why_stop(self, read_health: Callable[[], ClusterHealth] | None = None) -> str:
         """Why nothing may be evicted now; empty when it may.
 
-        Before each eviction only a pause is asked for. Before each wave, with ``read_health``, a policy that
-        changed ends the run, because the plan was made by another one; and the cluster's health is compared
-        with it. Raises InputError for a policy that can no longer be used, RightsError or UnreachableError.
+        Before each eviction only the policy is asked for a pause: the lease is read then in any case. Before
+        each wave, with ``read_health``, the lease is asked too, a policy that changed ends the run, because
+        the plan was made by another one, and the cluster's health is compared with it. Raises InputError for
+        a policy that can no longer be used, RightsError or UnreachableError.
         """
         now = self.policy_now()
         safety = now.policy.safety
         if safety.pause:
             return "the policy is paused (safety.pause)"
-        paused = self.why_paused()
-        if paused or read_health is None:
+        if read_health is None:
+            return ""
+        if paused := self.why_paused():
             return paused
         if now.digest != self.policy.digest:
             return f"the policy {now.source} changed while the run was at work; the next run plans by it"

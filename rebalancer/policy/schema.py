@@ -460,8 +460,8 @@ class Safety(PolicyModel):
 
     pause: bool = setting(
         False,
-        "Evict nothing. A run that is at work is paused by creating the ConfigMap rebalancer-pause beside "
-        "its lease (LEASE-pause for a lease of another name).",
+        "Evict nothing, also in a run that is at work; rebalancer pause does the same for all runs of a "
+        "Lease.",
     )
     max_not_ready_nodes: AmountField = setting(
         Amount(5, percent=True),

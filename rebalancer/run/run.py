@@ -48,7 +48,7 @@ from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Measured, Outcome, Outcomes, with_taints_left
 from rebalancer.execution.own_taints import OwnTaints
-from rebalancer.execution.safety import SafetyChecks, why_paused
+from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import (
@@ -247,9 +247,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
         if self._run_options.dry_run or self._environment.held is not None:
             yield None if self._run_options.dry_run else self._environment.held
             return
-        namespace, name = self._lease_place
-        lease = RunLease(self._api, namespace, name, holder_identity(self.id), time.time)
-        held = lease.acquire()
+        held = self._run_lease.acquire()
         try:
             with held.renewed_meanwhile():
                 yield held
@@ -343,7 +341,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 safety=SafetyChecks(
                     policy=self._environment.loaded,
                     policy_now=self._environment.policy_now,
-                    why_paused=partial(why_paused, self._api, *lease),
+                    why_paused=self._run_lease.why_paused,
                     agreement=memory.before.agreement if memory.before is not None else None,
                 ),
                 replanner=replanner,
@@ -434,6 +432,10 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 writer.steered(plan.tainted, plan.hot_names, until)
             steering.renew = renew
             yield steering
+
+    @property
+    def _run_lease(self) -> RunLease:
+        return RunLease(self._api, *self._lease_place, holder_identity(self.id), time.time)
 
     @property
     def _lease_place(self) -> tuple[str, str]:

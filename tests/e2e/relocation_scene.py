@@ -23,7 +23,6 @@ from tests.e2e.processes import wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/rebalancer"
-PAUSE = "/api/v1/namespaces/default/configmaps/rebalancer-pause"
 BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web"
 SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 NODES = tuple(f"new-{number}" for number in range(5))
@@ -192,7 +191,6 @@ def _mend(scene: Scene) -> None:
         api.delete(f"/apis/apps/v1/namespaces/default/deployments/{name}")
     api.delete(BUDGET)
     api.delete(LEASE)
-    api.delete(PAUSE)
     if "kube-scheduler" not in scene.control_plane.programs:
         api.delete(SCHEDULER_LEASE)  # else the next scheduler waits until it expires
         scene.control_plane.start_scheduler()

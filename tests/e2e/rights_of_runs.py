@@ -86,17 +86,6 @@ def _whether_the_scheduler_lives_is_unknown(cluster: Cluster, right: Right) -> N
     assert "safety.unknownScheduler: proceed" in stopped
 
 
-def _whether_runs_are_paused_is_unknown(cluster: Cluster, right: Right) -> None:
-    before = cluster.pods()
-
-    finished = cluster.run(without=right)
-
-    assert finished.exit_code == RIGHTS_MISSING
-    assert finished.document["stop"] == "Rights"
-    assert cannot("get", *reversed(CONFIG_MAPS)).text in finished.document["stopped"]
-    assert cluster.pods() == before
-
-
 def _no_event_says_why_a_pod_went(cluster: Cluster, right: Right) -> None:
     before = len(cluster.events())
 
@@ -122,7 +111,6 @@ RUNS: dict[Right, Shown] = {
     Right(OWN, *LEASES, "update", "rebalancer"): _stops("update", "leases", LEASES[0]),
     Right(OWN, *LEASES, "create"): _stops("create", "leases", LEASES[0], again=False),
     Right(OWN, *CONFIG_MAPS, "get", "rebalancer-state"): _stops("get", "configmaps"),
-    Right(OWN, *CONFIG_MAPS, "get", "rebalancer-pause"): _whether_runs_are_paused_is_unknown,
     Right(OWN, *CONFIG_MAPS, "update", "rebalancer-state"): _stops("update", "configmaps"),
     Right(OWN, *CONFIG_MAPS, "create"): _stops("create", "configmaps", again=False),
     Right(EVENTS, "events.k8s.io", "events", "create"): _no_event_says_why_a_pod_went,

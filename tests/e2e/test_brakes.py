@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -14,6 +15,7 @@ from rebalancer.errors import ExitCode
 from tests.conftest import SUMMARY
 from tests.e2e import clusters
 from tests.e2e.api import Object
+from tests.e2e.command import COMMAND
 from tests.e2e.processes import wait_until
 from tests.e2e.relocation_scene import (
     LEASE,
@@ -43,10 +45,15 @@ def pause(_scene: Scene, run: Run | None) -> None:
         run.policy.write_text(yaml.safe_dump(changed))
 
 
-def switch_off(scene: Scene, _run: Run | None) -> None:
-    """Somebody pauses all runs by kubectl, as the documentation says."""
-    where = ("--namespace=default", "configmap", "rebalancer-pause")
-    scene.control_plane.kubectl("create", *where, "--from-literal=reason=incident 42")
+def switch_off(scene: Scene, run: Run | None) -> None:
+    """Somebody pauses all runs: before there was one by rebalancer, during one by kubectl."""
+    if run is None:
+        kubeconfig = f"--kubeconfig={scene.control_plane.kubeconfig()}"
+        pause = [*COMMAND, "pause", "incident 42", "--lease=default/rebalancer", kubeconfig]
+        subprocess.run(pause, check=True, capture_output=True, timeout=60)
+    else:
+        lease = ("--namespace=default", "lease", "rebalancer")
+        scene.control_plane.kubectl("annotate", *lease, "rebalancer/paused=incident 42")
 
 
 def nodes_fail(scene: Scene, _run: Run | None) -> None:
@@ -78,9 +85,9 @@ def scheduler_dies(scene: Scene, _run: Run | None) -> None:
 Trouble = Callable[[Scene, Run | None], None]
 BRAKES = {
     "paused": (pause, ("the policy is paused", "safety.pause")),
-    "paused by ConfigMap": (
+    "paused by the Lease": (
         switch_off,
-        ("runs are paused by the configmap default/rebalancer-pause ('incident 42')", "lets them go on"),
+        ("runs are paused by the lease default/rebalancer ('incident 42')", "lets them go on"),
     ),
     "nodes not ready": (nodes_fail, ("2 of 6 nodes are not ready (new-0, new-1); the limit is 1",)),
     "pods pending": (pods_pend, ("3 pods are Pending (default/huge-", "the limit is 2")),
@@ -140,7 +147,7 @@ def test_a_brake_that_comes_on_between_waves_stops_the_run_before_the_next(
     record_property(SUMMARY, f"brakes, between waves, {trouble}: 1 eviction of 4, exit {ended.exit_code}")
 
 
-@pytest.mark.parametrize("trouble", ["paused", "paused by ConfigMap"])
+@pytest.mark.parametrize("trouble", ["paused", "paused by the Lease"])
 def test_a_pause_between_two_evictions_of_one_wave_holds_for_the_second(
     scene: Scene, trouble: str, record_property: Record
 ) -> None:

@@ -162,8 +162,6 @@ FORBIDDEN: tuple[tuple[str, str, object], ...] = (
     ("DELETE", "/apis/coordination.k8s.io/v1/namespaces/rebalancer/leases/rebalancer", None),
     ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", {}),
     ("DELETE", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-state", None),
-    ("DELETE", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-pause", None),
-    ("PUT", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-pause", {}),
     ("POST", "/api/v1/namespaces/rebalancer/serviceaccounts/rebalancer/token", {}),
     ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {}),
     ("GET", "/api/v1/secrets?watch=1", None),

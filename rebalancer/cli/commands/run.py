@@ -84,7 +84,7 @@ def run(
 ) -> int:
     """Plan, evict in waves and verify every landing.
 
-    run and serve --act evict pods; every other command only reads.
+    run and serve --act evict pods. pause and resume annotate their Lease; every other command only reads.
 
     \b
     rebalancer run --policy policy.yaml --dry-run

@@ -20,7 +20,7 @@ from tests.integration.running.test_steering import journal, steering, tainted
 __all__ = ["cluster"]
 
 STATE = ("--state-config-map", "rebalancer/state")
-PAUSE = "/configmaps/rebalancer-pause"
+LEASE = "/leases/rebalancer"
 CarryOut = Callable[[], Response]
 
 
@@ -70,13 +70,21 @@ def carried_out_and_denied(cluster: HotCluster, code: int) -> Callable[[Request,
 @pytest.mark.parametrize(
     "answer", [html, lambda: status(404, "the server could not find the requested resource")]
 )
-def test_a_pause_that_somebody_else_says_is_not_there_pauses(
+def test_a_lease_that_somebody_else_says_is_not_there_may_pause_runs_and_lets_nothing_be_evicted(
     cluster: HotCluster, answer: Callable[[], Response]
 ) -> None:
-    behind(cluster, lambda request, _: answer() if request.path.endswith(PAUSE) else None)
+    has_planned: list[str] = []
+
+    def stands_between(request: Request, _: CarryOut) -> Response | None:
+        if reads_pod(request):  # for its eviction
+            has_planned.append(request.path)
+        return answer() if has_planned and request.path.endswith(LEASE) else None
+
+    behind(cluster, stands_between)
     result, _ = cluster.run(*STATE)
 
-    assert result.exit_code == ExitCode.REJECTED, result.stderr
+    assert result.exit_code == ExitCode.STOPPED, result.stderr
+    assert has_planned
     assert cluster.evicted() == 0
 
 

@@ -77,9 +77,3 @@ def test_the_lease_that_the_policy_names_is_the_one_that_counts(cluster: HotClus
     result, outcomes = cluster.run()
     assert result.exit_code == 0, result.stderr
     assert set(results(outcomes)) <= LANDED
-
-
-def test_the_pause_switch_of_the_leases_namespace_pauses_a_run(cluster: HotCluster) -> None:
-    item = {"metadata": {"namespace": "rebalancer", "name": "rebalancer-pause"}, "data": {"reason": "why"}}
-    cluster.sandbox.registry.create("configmaps", item)
-    assert stopped(cluster).startswith("runs are paused by the configmap rebalancer/rebalancer-pause ('why')")

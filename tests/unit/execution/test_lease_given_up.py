@@ -192,19 +192,16 @@ def test_a_lease_of_which_just_enough_is_left_is_trusted(
         held.ensure()
 
 
-def test_a_lease_that_cannot_be_read_again_is_ours_for_as_long_as_it_is_known_to_be(
+def test_a_lease_that_cannot_be_read_again_is_not_lost_and_allows_no_eviction(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
     held = lease_of(api, time).acquire()
     server.unreadable = True
-    held.ensure()
-    assert held.held
-    time.now += 59
-    with pytest.raises(LeaseLostError, match="could not be renewed"):
+    with pytest.raises(LeaseLostError, match="could not be renewed"):  # it may say that runs are paused
         held.ensure()
     server.unreadable = False
-    held.renew()
-    assert held.seconds_left == 60
+    held.ensure()
+    assert held.held
 
 
 def test_a_renewal_that_fails_is_not_the_loss_of_the_lease(

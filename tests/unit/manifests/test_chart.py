@@ -61,13 +61,12 @@ def test_it_starts_the_service_with_options_that_it_takes() -> None:
     assert "- --listen=:8080\n" in TEMPLATES
 
 
-def test_runs_may_read_the_pause_switch_of_their_lease() -> None:
-    # The switch is named after the lease, and the lease after the release.
+def test_runs_may_read_the_lease_and_the_state_of_their_release_and_no_other() -> None:
     assert "- --lease={{ $name }} " in TEMPLATES
-    assert 'replace "[rebalancer-pause]" (printf "[%s-pause]" $name)' in TEMPLATES
     rules = yaml.safe_load((CHART / "files" / "own.yaml").read_text())
     names = [name for rule in rules for name in rule.get("resourceNames", ()) if "get" in rule["verbs"]]
-    assert names == ["rebalancer", "rebalancer-state", "rebalancer-pause"]
+    assert names == ["rebalancer", "rebalancer-state"]
+    assert all(f'replace "[{name}]"' in TEMPLATES for name in names)
 
 
 def test_every_value_is_used_and_every_value_used_is_there() -> None:

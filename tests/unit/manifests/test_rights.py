@@ -79,13 +79,12 @@ def test_only_the_component_for_surge_may_patch_and_only_deployments() -> None:
     assert surge == {("apps", "deployments", "get", ()), ("apps", "deployments", "patch", ())}
 
 
-def test_lease_state_and_pause_are_limited_to_their_names_where_rbac_can() -> None:
+def test_lease_and_state_are_limited_to_their_names_where_rbac_can() -> None:
     assert grants(rules(ACTIVE, "Role")) == {
         ("coordination.k8s.io", "leases", "get", ("rebalancer",)),
         ("coordination.k8s.io", "leases", "update", ("rebalancer",)),
         ("coordination.k8s.io", "leases", "create", ()),
         ("", "configmaps", "get", ("rebalancer-state",)),
-        ("", "configmaps", "get", ("rebalancer-pause",)),
         ("", "configmaps", "update", ("rebalancer-state",)),
         ("", "configmaps", "create", ()),
     }

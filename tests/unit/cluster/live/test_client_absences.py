@@ -14,7 +14,6 @@ from rebalancer.execution.lease import RunLease
 from rebalancer.execution.observed_pods import read_pod
 from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.restart import restart
-from rebalancer.execution.safety import why_paused
 from rebalancer.planning.plan import RESTART
 from rebalancer.state.stores import ConfigMapStore
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
@@ -46,10 +45,6 @@ READERS: dict[str, tuple[Callable[[RawApi], object], str]] = {
     "configuration": (
         lambda api: api.config_map("kube-system", "scheduler-config"),
         "/api/v1/namespaces/kube-system/configmaps/scheduler-config",
-    ),
-    "pause": (
-        lambda api: why_paused(api, "rebalancer", "rebalancer") or None,
-        "/api/v1/namespaces/rebalancer/configmaps/rebalancer-pause",
     ),
     "state": (
         lambda api: ConfigMapStore(api, "rebalancer", "state").load(),
