@@ -132,6 +132,19 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
         """(nodes,) how many of some of the (pods,) are on each."""
         return self._on_nodes(pods.astype(np.float64)).astype(np.int64)
 
+    @cached_property
+    def of_no_pod(self) -> FloatArray:
+        """(nodes, resources + 1) percent of allocatable that processes outside pods use; NaN where unknown.
+
+        It is known where every pod of a node is measured, and the node's figure is a mean as theirs are.
+        """
+        not_measured = self._on_nodes((self.pod_methods != PodMethod.MEASURED).astype(np.float64))
+        means = np.zeros(self.usage.shape, np.bool_)
+        for row, column in np.argwhere(self.source >= 0).tolist():
+            means[row, column] = self.statistic(row, column) == "mean"
+        usage = np.where(means & (not_measured == 0), self.usage - self._on_nodes(self.relief), np.nan)
+        return percent_of_allocatable(usage, np.zeros(len(usage), np.int64), self.allocatable)
+
     @property
     def percent_resources(self) -> tuple[str, ...]:
         """The columns of percentages: cpu, memory, pods, then what else is measured."""

@@ -63,12 +63,12 @@ def explain_cluster(inputs: PlanningInputs) -> ClusterExplanation:
         elif plan.kept:
             verdict = f"{_kept(plan.kept)}; {verdict}"
     elif not plan.moves:
-        verdict = f"nothing is moved from {counted(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
+        verdict = f"nothing is moved from {counted(plan.hot_count, 'hot node')}: {plan.mostly_kept_by}"
     elif plan.unsolved:
         verdict = (
             f"{counted(len(plan.moves), 'pod')} would be moved; {len(plan.unsolved):,} of "
             f"{counted(plan.hot_count, 'hot node stays', 'hot nodes stay')} above coolTo: "
-            f"{_most(plan.obstacles)}"
+            f"{plan.mostly_kept_by}"
         )
     else:
         verdict = (
@@ -139,9 +139,3 @@ def _how_far(nearest: tuple[Distance, ...]) -> str:
         f": {first.node} is at {first.load:.1f} % {first.resource}, hot above {first.hot_above:.1f} %, "
         f"{missing:.1f} points more"
     )
-
-
-def _most(obstacles: tuple[Obstacle, ...]) -> str:
-    if not obstacles:
-        return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
-    return obstacles[0].sentence

@@ -165,6 +165,7 @@ class NodeExplanation(Answer, frozen=True):
     hot: bool
     because: tuple[str, ...]
     levels: dict[str, str]  # by resource: hot above and cool at
+    of_no_pod: dict[str, float]  # percent of allocatable that processes outside pods use, where known
     score: float | None  # 0..100, the scheduler's own view for a plain pod
     uncounted: str  # why no landing counts on it; empty when one may
     unsolved: str  # why it stays hot after the plan
@@ -545,6 +546,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
             for column, resource in enumerate(hotness.names)
             if np.isfinite(hotness.hot_above[row, column])
         },
+        of_no_pod=report.of_no_pod,
         score=report.score,
         uncounted=prepared.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),

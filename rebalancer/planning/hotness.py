@@ -43,6 +43,7 @@ from rebalancer.cluster.records import Taint
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import OUT_OF_REACH
 from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 from rebalancer.scheduling.matching import Tolerations
 
@@ -504,6 +505,34 @@ def pressure_after_cooling(inputs: PlanningInputs, hotness: Hotness) -> dict[str
         for row, words in hotness.waiting.items()
         if cooled.get(names[row], inputs.now) <= judged
     }
+
+
+def out_of_reach(inputs: PlanningInputs, hotness: Hotness) -> BoolArray:
+    """(nodes, resources) in what nodes are hot that no eviction cools: what no pod uses is above coolTo."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(hotness.resources & (inputs.load.of_no_pod > hotness.cool_to), np.bool_)
+
+
+def load_of_no_pod(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
+    """How much of what makes nodes hot no pod uses, by the node's name; only where it is most of it."""
+    percent = inputs.load.percent
+    points = inputs.load.of_no_pod
+    unreachable = out_of_reach(inputs, hotness)
+    with np.errstate(invalid="ignore"):
+        told = unreachable | (hotness.resources & (points > percent / 2))
+    found = dict[str, str]()
+    for row in np.flatnonzero(told.any(axis=1)).tolist():
+        sentences = []
+        for column in np.flatnonzero(told[row]).tolist():
+            ending = "no eviction moves that load"
+            if unreachable[row, column]:
+                ending = OUT_OF_REACH
+            sentences.append(
+                f"{points[row, column]:.0f} of {percent[row, column]:.0f} points of {hotness.names[column]} "
+                f"belong to no pod: {ending}"
+            )
+        found[inputs.snapshot.nodes.names[row]] = "; ".join(sentences)
+    return found
 
 
 def leaving_load(inputs: PlanningInputs, hotness: Hotness, leaving: BoolArray) -> dict[str, str]:

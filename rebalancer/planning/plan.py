@@ -90,6 +90,10 @@ UNKNOWN_NODE = "neither hot nor a landing to count on"
 """How the reason of a node ends whose load is not known in full."""
 
 
+OUT_OF_REACH = "no eviction cools it"
+"""How the reason of a node ends whose load no pod causes, as far as it is above coolTo."""
+
+
 class NodeReport(Value, frozen=True):
     """A node that is hot, or that the plan may send pods to, or that is unknown."""
 
@@ -103,6 +107,7 @@ class NodeReport(Value, frozen=True):
     after: NodeAfter | None = None
     figures: dict[str, Figure] = {}  # by resource that is measured
     levels: dict[str, Level] = {}  # by resource that a rule of the policy limits here
+    of_no_pod: dict[str, float] = {}  # percent of allocatable that processes outside pods use, where known
 
     @property
     def is_unknown(self) -> bool:
@@ -318,6 +323,16 @@ class Plan(Answer, frozen=True):
     def hot_names(self) -> frozenset[str]:
         """The names of the nodes that are hot before the plan."""
         return frozenset(node.name for node in self.nodes if node.hot)
+
+    @property
+    def mostly_kept_by(self) -> str:
+        """What keeps most of the load of nodes that stay above coolTo, in a sentence."""
+        if self.obstacles:
+            return self.obstacles[0].sentence
+        for name, why in sorted(self.unsolved.items()):
+            if why.endswith(OUT_OF_REACH):
+                return f"{name} {why}"
+        return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
 
     @property
     def not_measured(self) -> str:

@@ -12,7 +12,7 @@ from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.disruption_cost import seconds_to_ready
-from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
+from rebalancer.planning.hotness import Hotness, leaving_load, load_of_no_pod, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
@@ -102,7 +102,11 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
     hotness = prepared.hotness
     scores = prepared.schedulers.node_scores()
     settling = prepared.landing_check.settling
-    said = (pressure_after_cooling(inputs, hotness), leaving_load(inputs, hotness, prepared.eviction.leaving))
+    said = (
+        load_of_no_pod(inputs, hotness),
+        pressure_after_cooling(inputs, hotness),
+        leaving_load(inputs, hotness, prepared.eviction.leaving),
+    )
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
@@ -128,9 +132,17 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
                 after=after.get(row),
                 figures=_figures(inputs, row),
                 levels=_levels(hotness, row),
+                of_no_pod=_of_no_pod(inputs, row),
             )
         )
     return tuple(reports)
+
+
+def _of_no_pod(inputs: PlanningInputs, row: int) -> dict[str, float]:
+    """What no pod of a node uses, by resource; pods are counted, so all of them are of pods."""
+    found = by_resource(inputs.load.percent_resources, inputs.load.of_no_pod[row])
+    found.pop("pods", None)
+    return found
 
 
 def _levels(hotness: Hotness, row: int) -> dict[str, Level]:

@@ -135,11 +135,13 @@ def _label(node: NodeReport, key: str) -> str:
 
 def _why(node: NodeReport, *, wide: bool) -> tuple[str, str]:
     """By how much the node is above its levels, or why it is hot; and which plugin lowers its score most."""
-    above = [
-        f"{plain(name)} +{node.load[name] - level.hot_above:.1f}"
-        for name, level in sorted(node.levels.items())
-        if node.load.get(name, 0.0) > level.hot_above
-    ]
+    above = []
+    for name, level in sorted(node.levels.items()):
+        if node.load.get(name, 0.0) > level.hot_above:
+            above.append(f"{plain(name)} +{node.load[name] - level.hot_above:.1f}")
+            of_no_pod = node.of_no_pod.get(name, 0.0)
+            if of_no_pod > min(level.cool_to, node.load[name] / 2):
+                above[-1] += f" ({of_no_pod:.0f} of no pod)"
     because = plain("; ".join(node.because)) if wide or not (node.hot and above) else ", ".join(above)
     if wide and not because and node.pulled_down_by in node.scores:
         name = plain(node.pulled_down_by)

@@ -465,9 +465,7 @@ def _why_nothing(plan: Plan) -> str:
     verdict = f"evict nothing: {counted(plan.hot_count, 'hot node')}"
     if not plan.kept:
         return f"{verdict} without a pod to move"
-    if not plan.obstacles:
-        return f"{verdict}, on which no pod could ever move"
-    return f"{verdict}; {plan.obstacles[0].sentence}"
+    return f"{verdict}; {plan.mostly_kept_by}"
 
 
 def _obstacles(lines: Lines, plan: Plan) -> None:

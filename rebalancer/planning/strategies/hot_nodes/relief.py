@@ -29,6 +29,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.counting import counted
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.hotness import out_of_reach
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -107,6 +108,8 @@ class RaisedLimits:
         self._prepared = prepared
         self._pods = pods
         self._found = found
+        # (hot nodes,) no limit would make those cool that no eviction cools
+        self._within_reach = ~out_of_reach(prepared.inputs, prepared.hotness)[pods.nodes].any(axis=1)
 
     def sentence(self) -> str:
         """What the most useful of the binding limits would give; empty when none binds or helps."""
@@ -129,7 +132,7 @@ class RaisedLimits:
         """The limits that together keep pods of nodes above their coolTo, those that keep most first."""
         pods = self._pods
         builder = self._found.builder
-        above = pods.excess(pods.percent(builder))[pods.node] > 0
+        above = (self._within_reach & (pods.excess(pods.percent(builder)) > 0))[pods.node]
         kept = Counter(builder.used.reached(pods.candidates[at]) for at in self._found.kept if above[at])
         # What earlier runs used of a rate, or a limit for some pods, is not for a plan to lift.
         kept = Counter(
@@ -188,4 +191,5 @@ class RaisedLimits:
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))
-        return _Estimate(float(left.sum()), int(np.count_nonzero(left <= 0)), words)
+        within_reach = left[self._within_reach]
+        return _Estimate(float(within_reach.sum()), int(np.count_nonzero(within_reach <= 0)), words)

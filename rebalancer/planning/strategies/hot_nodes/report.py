@@ -8,8 +8,9 @@ keeps it:
     n1 is above coolTo in cpu; its pods that stay use 15, 4 and 1 points of cpu
     evictable.protect: LocalStorage keeps the first, evictable.minAge the others: 75 % and 25 %
 
-Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. A pod that
-several rules keep counts for the first of them, and not as kept by that setting alone.
+Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. So are those
+of a node that is out of reach, because what no pod uses there is above coolTo. A pod that several rules keep
+counts for the first of them, and not as kept by that setting alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.eviction import every_refusal
+from rebalancer.planning.hotness import load_of_no_pod, out_of_reach
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NEVER_MOVE, NotMoved, Reason
@@ -83,6 +85,8 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
     inputs = prepared.inputs
     hotness = prepared.hotness
     names = inputs.snapshot.nodes.names
+    of_no_pod = load_of_no_pod(inputs, hotness)
+    unreachable = out_of_reach(inputs, hotness)
     kept_on: dict[int, Counter[str]] = {}
     for row, reason in plan.kept.items():
         kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
@@ -102,7 +106,12 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
             for column in above
         )
         verb = "falls to" if falls else "stays at"
-        unsolved[names[node]] = f"{verb} {loads}; kept: {reasons or 'no pod is left'}"
+        kept = f"; kept: {reasons or 'no pod is left'}"
+        if names[node] in of_no_pod:
+            said = f"; {of_no_pod[names[node]]}"
+            # Where nothing is within reach, it does not matter what keeps the pods.
+            kept = said if unreachable[node, above].all() else kept + said
+        unsolved[names[node]] = f"{verb} {loads}{kept}"
     return unsolved
 
 
@@ -203,6 +212,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     above = np.zeros(hotness.hot_above.shape, np.bool_)
     for node in map(NodeRow, np.flatnonzero(hotness.hot).tolist()):
         above[node] = hotness.excess(node, plan.scenarios.expected_percent(node)) > NEGLIGIBLE
+    above &= ~out_of_reach(prepared.inputs, hotness)
     # The last one is for pods on no node.
     is_left = np.append(above.any(axis=1), False)[pods.node].tolist()
     movable = [bool(item.owner.kind) for item in pods.classes]

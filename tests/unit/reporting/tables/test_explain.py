@@ -67,6 +67,7 @@ def test_the_pods_of_a_node_read_as_sentences_too() -> None:
         },
         score=12.0,
         uncounted="",
+        of_no_pod={},
         unsolved="",
         pods=tuple(
             PodOnNode(pod=a_pod(verdict.lower()), share={"cpu": 10.0}, verdict=verdict, because=reason)
@@ -108,6 +109,7 @@ def test_a_node_whose_load_is_not_known_is_not_said_to_be_not_hot(
         levels={},
         score=None,
         uncounted="",
+        of_no_pod={},
         unsolved="",
         pods=(),
     )
