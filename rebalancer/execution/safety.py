@@ -115,7 +115,7 @@ _PODS = Kind("pods", "Pod", "", "v1", _SchedulerPod)
 
 
 def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
-    """The pods of a scheduler.
+    """The pods of a scheduler, without those that have ended for good, as one that a kubelet evicted.
 
     Raises RightsError or UnreachableError when pods cannot be read, also single ones: any may be meant.
     """
@@ -126,7 +126,7 @@ def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
         if listing.malformed:
             names = ", ".join(item.name for item in listing.malformed[:3])
             raise UnreachableError(f"{what}: cannot be read: {names}")
-        found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod))
+        found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod) and not pod.finished)
     if selection.selector is not None:
         selects = selection.selector.selects
         return [pod for pod in found if selects(pod.metadata.labels or {})]
@@ -156,7 +156,7 @@ class SchedulerHealth(msgspec.Struct, frozen=True):
     name: str
     alive: bool | None
     message: str
-    lease_is_named: bool = False  # and could not be read: to name another one would not help
+    says_what_to_do: bool = False  # the message does: to name its pods would not help
 
 
 def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerHealth:
@@ -172,7 +172,8 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
                 return by_lease
             absent = f"{location.lease} does not exist"
             if location.named_by:
-                return SchedulerHealth(location.name, None, f"{absent}, which {location.named_by} names")
+                why = f"{absent}, which {location.named_by} names; {_to_name(location.named_by)}"
+                return SchedulerHealth(location.name, None, why, says_what_to_do=True)
         if location.pods is None:
             return SchedulerHealth(location.name, None, f"{absent}, and where its pods run is not known")
         return _by_pods(api, location, location.pods, absent, now)
@@ -180,6 +181,15 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
         raise
     except RebalancerError as error:
         return SchedulerHealth(location.name, None, str(error), bool(location.lease and location.named_by))
+
+
+def _to_name(named_by: str) -> str:
+    """What to do where a Lease does not exist that somebody named."""
+    if named_by == NAMED_BY_POLICY:
+        return "name the one that it holds there, or take it out where leader election is off"
+    return (
+        "correct that as the scheduler has it, or name the one that it holds in scheduler.lease of the policy"
+    )
 
 
 def _by_lease(
@@ -226,9 +236,16 @@ def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str)
         alive = None if location.named_by == NAMED_BY_POLICY else False
         why = (
             f"{lease} is held by pod {other} of another scheduler: the two compete for it, and only its "
-            f"holder schedules; {_WITHOUT_COMPETING}, or name the pods that run it in scheduler.pods"
+            f"holder schedules; {_WITHOUT_COMPETING}, or, if that is a pod of its own, name its pods in "
+            "scheduler.pods"
         )
         return SchedulerHealth(location.name, alive, why)
+    if location.may_be_held_by_the_nodes_own(holder):
+        why = (
+            f"{lease} is held by {holder}, whose network its pod shares with whatever else runs there, such "
+            f"as the kube-scheduler of k3s; {_WITHOUT_COMPETING}"
+        )
+        return SchedulerHealth(location.name, None, why)
     if holder and location.is_held_by_a_stranger(holder):
         own = ", ".join(sorted(location.own_hosts)) or "none is known"
         why = f"{lease} is held by {holder}, which is none of its pods ({own})"
@@ -288,7 +305,7 @@ def _by_pods(
     for pod in _read(api, pods):
         by_scheduler.setdefault(pod.scheduler, []).append(pod)
     if not by_scheduler:
-        return SchedulerHealth(location.name, None, f"{absent}, and {pods} there are no pods")
+        return SchedulerHealth(location.name, None, f"{absent}, and there is no {pods}")
     ready = {name: _ready(replicas, now) for name, replicas in sorted(by_scheduler.items())}
     down = [name for name, words in ready.items() if not words]
     if not down:
@@ -316,9 +333,9 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
             absent = f"{location.lease} does not exist"
         if location.pods is None:
             return SchedulerStart(None, f"{absent}, and where its pods run is not known")
-        pods = [pod for pod in _read(api, location.pods) if not pod.finished]
+        pods = _read(api, location.pods)
         if not pods:
-            return SchedulerStart(None, f"{absent}, and {location.pods} there are no pods")
+            return SchedulerStart(None, f"{absent}, and there is no {location.pods}")
         # A pod is ready after its container started; one that is not ready may be starting: that is now.
         at, name = max((now if pod.ready_at is None else pod.ready_at, pod.full_name) for pod in pods)
         return SchedulerStart(at, f"its scheduler's pod {name} has been ready since {times.render(at)}")
@@ -440,7 +457,7 @@ def no_scheduler_alive(safety: Safety, health: ClusterHealth) -> str:
     whys = [
         why_not_alive(
             scheduler.name,
-            SchedulerLife(scheduler.alive, scheduler.message, scheduler.lease_is_named),
+            SchedulerLife(scheduler.alive, scheduler.message, scheduler.says_what_to_do),
             safety,
         )
         for scheduler in health.schedulers

@@ -131,7 +131,7 @@ class Needs(msgspec.Struct):
 
         found = {key: scheduler_health(api, location, self.now) for key, location in self.lives.items()}
         return {
-            key: SchedulerLife(health.alive, health.message, health.lease_is_named)
+            key: SchedulerLife(health.alive, health.message, health.says_what_to_do)
             for key, health in found.items()
             if not health.alive
         }

@@ -92,7 +92,7 @@ class SchedulerLife(msgspec.Struct, frozen=True):
 
     alive: bool | None
     because: str
-    lease_is_named: bool = False  # and could not be read: to name another one would not help
+    says_what_to_do: bool = False  # ``because`` does: to name its pods would not help
 
 
 class Observation(msgspec.Struct, frozen=True, eq=False, dict=True):

@@ -322,11 +322,11 @@ def needs_server_version(scheduler: SchedulerFacts) -> bool:
     """Whether only the API server can say which version a scheduler of a live cluster has.
 
     A control plane's own scheduler is as new as its API server. A second one whose pods are seen, and whose
-    image names no version, may be of any.
+    image names no version, may be of any; so may one of which the policy says where its pods are.
     """
     if scheduler.settings.version or versions_of(scheduler.pods):
         return False
-    return scheduler.serves_default or not scheduler.pods
+    return scheduler.serves_default or not (scheduler.pods or scheduler.settings.pods)
 
 
 def feature_gates(scheduler: SchedulerFacts) -> FeatureGates:
@@ -361,12 +361,13 @@ class PodSelection(msgspec.Struct, frozen=True):
     static: bool = False  # of those of its image: static pods, or all others
 
     def __str__(self) -> str:
+        """Of which pods there may be none, in words: ``pod in kube-system that mounts the configmap c``."""
         where = " and ".join(self.namespaces)
         if self.selector is not None:
-            return f"of those in {where} with the labels {self.selector}"
+            return f"pod in {where} with the labels {self.selector}"
         if self.config_map:
-            return f"of those in {where} that mount the configmap {self.config_map}"
-        return f"of the {'static pods' if self.static else 'pods'} in {where} whose image is {PROGRAM}"
+            return f"pod in {where} that mounts the configmap {self.config_map}"
+        return f"{'static ' if self.static else ''}pod in {where} of the image {PROGRAM}"
 
 
 class SchedulerLocation(msgspec.Struct, frozen=True):
@@ -406,6 +407,11 @@ class SchedulerLocation(msgspec.Struct, frozen=True):
             return other
         # Both share the network of one node.
         return other if self.wants_the_lease_of_another else ""
+
+    def may_be_held_by_the_nodes_own(self, holder: str) -> bool:
+        """Whether the default scheduler, which need not run in a pod, may be who holds its Lease."""
+        shared = self.wants_the_lease_of_another and not self.hosts_are_certain
+        return shared and _host_of(holder) in self.own_hosts
 
     def is_held_by_a_stranger(self, holder: str) -> bool:
         """Whether the holder is none of its pods, which are all known by name or must be."""
@@ -522,7 +528,7 @@ def why_not_alive(name: str, life: SchedulerLife, safety: Safety) -> str:
     if safety.unknown_scheduler == "proceed":
         return ""
     unknown = f"whether the scheduler {name} is alive is not known: {life.because}"
-    if life.lease_is_named:
+    if life.says_what_to_do:
         return f"{unknown}. Until it is, safety.unknownScheduler: proceed accepts this"
     return (
         f"{unknown}. Name the pods that run it (scheduler.pods in the policy) or the Lease that it holds "

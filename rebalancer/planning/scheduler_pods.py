@@ -8,6 +8,9 @@ alone: the version in the image of a neighbour says nothing. The first of these 
     scheduler.file             pods whose --config has the name of the file
     default-scheduler          of a configuration with this profile: static pods of the image kube-scheduler
     any other schedulerName    other pods of that image; those whose owner is named after a profile, if any
+
+Where the policy names pods, no others count. A pod whose owner is named after a schedulerName that another
+scheduler serves is that one's.
 """
 
 from __future__ import annotations
@@ -112,13 +115,23 @@ def pods_of_each(
     A pod that one of them is known by is none of another one's that is only known by its owner.
     """
     running = pods_of_schedulers(snapshot)
-    named = [_named_pods(settings, names, running, snapshot) for settings, names in schedulers]
+    in_use = {pod.scheduler_name for pod in snapshot.pods.classes}
+    in_use.update(*(names for _, names in schedulers))
+    possible: list[list[SchedulerPod]] = []
+    named: list[list[SchedulerPod]] = []
+    for settings, names in schedulers:
+        of_others = in_use - set(names)
+        possible.append([item for item in running if not _is_named_after(item, of_others)])
+        named.append(_named_pods(settings, names, possible[-1], snapshot))
     taken = {item.index for pods in named for item in pods}
-    left = [item for item in running if item.index not in taken]
-    return [
-        tuple(pods or _of_fitting_owner(names, left))
-        for pods, (_, names) in zip(named, schedulers, strict=True)
-    ]
+    found: list[tuple[SchedulerPod, ...]] = []
+    for (settings, names), pods, candidates in zip(schedulers, named, possible, strict=True):
+        if pods or settings.pods is not None:
+            found.append(tuple(pods))
+            continue
+        left = [item for item in candidates if item.index not in taken]
+        found.append(tuple(_of_fitting_owner(names, left)))
+    return found
 
 
 def _named_pods(
@@ -142,7 +155,10 @@ def _named_pods(
         if mounting := [item for item in there if item.mounts(place.name)]:
             return _of_scheduler_image(mounting)
         started = _started_with(place.key, _of_scheduler_image(there))
-    return _of_fitting_owner(scheduler_names, started) or started
+    fitting = _of_fitting_owner(scheduler_names, started)
+    if not fitting and DEFAULT_SCHEDULER_NAME in scheduler_names and any(item.is_static for item in running):
+        return []  # those of the control plane, of whose --config nothing is known
+    return fitting or started
 
 
 def _of_scheduler_image(pods: list[SchedulerPod]) -> list[SchedulerPod]:
@@ -176,13 +192,17 @@ def _of_fitting_owner(
     if DEFAULT_SCHEDULER_NAME in scheduler_names:
         return [item for item in running if item.is_static]
     others = [item for item in running if not item.is_static]
-    named = [other for other in others if _is_named_after(other.pod.owner.name, scheduler_names)]
-    return named or others
+    return [other for other in others if _is_named_after(other, scheduler_names)] or others
 
 
-def _is_named_after(owner: str, scheduler_names: Collection[str]) -> bool:
-    """Whether an owner is a workload of one of these names, or its ReplicaSet, which has a hash behind it."""
-    return owner in scheduler_names or owner.rpartition("-")[0] in scheduler_names
+def _is_named_after(item: SchedulerPod, scheduler_names: Collection[str]) -> bool:
+    """Whether its owner is a workload of one of these names, or the ReplicaSet of such a Deployment."""
+    owner = item.pod.owner
+    if item.is_static:
+        return False
+    if owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] in scheduler_names:
+        return True
+    return owner.name in scheduler_names
 
 
 def versions_of(pods: Iterable[SchedulerPod]) -> tuple[str, ...]:

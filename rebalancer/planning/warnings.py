@@ -35,7 +35,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import SWEEPING
-from rebalancer.planning.scheduler_pods import gates_of
+from rebalancer.planning.scheduler_pods import gates_of, versions_of
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource, RequestsSource
@@ -95,7 +95,7 @@ def of_inputs(
 def _refusals(scheduler: SchedulerFacts) -> Iterator[str]:
     """Why a run would not move the pods of a scheduler."""
     if scheduler.not_alive:
-        yield f"{scheduler.not_alive}: its pods stay"
+        yield f"the pods of {scheduler.name} stay: {scheduler.not_alive}"
     if not scheduler.version:
         yield from version_warnings("", scheduler.configuration.api_version)
 
@@ -140,6 +140,14 @@ def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
         yield (
             f"the pods of scheduler {scheduler.name} have different versions ({versions}): the rules of the "
             "lowest are used; scheduler.version can state another one"
+        )
+    if scheduler.version and not (
+        scheduler.serves_default or settings.version or versions_of(scheduler.pods)
+    ):
+        yield (
+            f"no pod was seen that runs the scheduler {scheduler.name}: it is taken to be "
+            f"{scheduler.version}, as the API server is; name its pods in scheduler.pods, or state "
+            "scheduler.version"
         )
     if scheduler.version:
         api_version = configuration.api_version if configuration.source != DEFAULTS_SOURCE else ""

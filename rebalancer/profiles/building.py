@@ -111,13 +111,25 @@ class WrittenProfile(Arguments):
     plugin_config: tuple[WrittenPluginConfig, ...] = ()
 
 
+class WrittenLeaderElection(Arguments):
+    """How replicas choose their leader; of the times only that they are texts matters here."""
+
+    leader_elect: bool | None = None
+    lease_duration: str | None = None
+    renew_deadline: str | None = None
+    retry_period: str | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+
 class WrittenConfiguration(Arguments):
     """The whole document; what does not bear on placement is only required to exist."""
 
     api_version: str
     kind: str
     parallelism: int = Field(default=16, ge=1)
-    leader_election: dict[str, Any] | None = None
+    leader_election: WrittenLeaderElection | None = None
     client_connection: dict[str, Any] | None = None
     healthz_bind_address: str | None = None
     metrics_bind_address: str | None = None
@@ -275,8 +287,14 @@ def build_profile(
     if not defaults.has_multi_point and written.plugins.multi_point != WrittenPlugins().multi_point:
         raise context.document.error(
             (*plugins_path, MULTI_POINT),
-            f"{context.version} has no multiPoint",
+            f"is not read in {context.version}",
             hint="list the points one by one",
+        )
+    if not defaults.has_percentage_of_profiles and written.percentage_of_nodes_to_score is not None:
+        raise context.document.error(
+            (*path, "percentageOfNodesToScore"),
+            f"profiles of {context.version} have none",
+            hint="it stands at the top, for all profiles",
         )
     _warn_of_unknown_disabled(written.plugins, plugins_path, context)
     merged = merge(defaults, written.plugins, plugins_path)

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
 
 from rebalancer.documents import Document, parse, redacted_text
-from rebalancer.documents.models import did_you_mean, validate
+from rebalancer.documents.models import validate
 from rebalancer.profiles.building import (
     Context,
     WrittenConfiguration,
+    WrittenLeaderElection,
     as_read,
     build_profile,
     named_plugins,
@@ -119,18 +120,24 @@ def _version(document: Document) -> str:
         hint = f"write kind: {KIND}"
         if kind == "ConfigMap":
             hint = "give the text of the ConfigMap's key, not the ConfigMap"
+        if kind == "Policy":  # --policy-config-file, until 1.22
+            hint = f"its predicates and priorities are not modelled: the scheduler must read a {KIND}"
         raise document.error(("kind",), f"should be {KIND}, not {kind!s:.60}", hint=hint)
     known = {f"{GROUP}/{version}": version for version in DEFAULTS}
     if not isinstance(api_version, str) or api_version not in known:
-        hint = did_you_mean(str(api_version), known, fallback=f"known: {', '.join(known)}")
-        raise document.error(("apiVersion",), f"{api_version!s:.60} is not a version we read", hint=hint)
+        # The versions differ in defaults and fields: another one than the scheduler reads is no help.
+        raise document.error(
+            ("apiVersion",),
+            f"{api_version!s:.60} is not a version we read",
+            hint=f"known: {', '.join(known)}",
+        )
     return known[api_version]
 
 
 def _refuse_addresses(document: Document, version: str) -> None:
-    """Whoever goes from an older version to v1 may forget that it has no addresses."""
+    """Whoever goes from an older version to v1beta3 or v1 may forget that these have no addresses."""
     for name in ("healthzBindAddress", "metricsBindAddress"):
-        if version == NEWEST_VERSION and name in document.value:
+        if not DEFAULTS[version].has_addresses and name in document.value:
             hint = "remove it: kube-scheduler has --bind-address and --secure-port"
             raise document.error((name,), f"is unknown to {version}", hint=hint)
 
@@ -250,13 +257,11 @@ def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) 
 
 def _leader_election(written: WrittenConfiguration) -> LeaderElection:
     """Where the scheduler shows that it is alive; empty names are defaulted, as the scheduler does."""
-    election = written.leader_election or {}
+    election = written.leader_election or WrittenLeaderElection()
     default = LeaderElection()
-    namespace = election.get("resourceNamespace")
-    name = election.get("resourceName")
     return LeaderElection(
-        enabled=election.get("leaderElect", True) is not False,
-        namespace=str(namespace or default.namespace),
-        name=str(name or default.name),
-        named=bool(namespace or name),
+        enabled=election.leader_elect is not False,
+        namespace=election.resource_namespace or default.namespace,
+        name=election.resource_name or default.name,
+        named=bool(election.resource_namespace or election.resource_name),
     )

@@ -296,10 +296,14 @@ class VersionDefaults(msgspec.Struct, frozen=True):
 
     ``points`` maps ``multiPoint`` or an extension point to names and weights (0: none given). With
     ``replaces_in_place`` a configured plugin takes the place of its default; otherwise it is appended.
+    Fields: kubernetes v1.26.15 staging/src/k8s.io/kube-scheduler/config and v1.22.17. v1beta2 has
+    ``multiPoint`` from 1.23 on, which is not read.
     """
 
     points: Mapping[str, Enabled]
     has_multi_point: bool = True
+    has_addresses: bool = False  # healthzBindAddress and metricsBindAddress
+    has_percentage_of_profiles: bool = False
     replaces_in_place: bool = True
 
 
@@ -360,9 +364,9 @@ OF_KUBERNETES = frozenset(name for name, _ in _V1)
 """The plugins that are part of Kubernetes."""
 
 DEFAULTS: Mapping[str, VersionDefaults] = {
-    "v1": VersionDefaults({"multiPoint": _V1}),
+    "v1": VersionDefaults({"multiPoint": _V1}, has_percentage_of_profiles=True),
     "v1beta3": VersionDefaults({"multiPoint": _V1BETA3}),
-    "v1beta2": VersionDefaults(_V1BETA2, has_multi_point=False),
-    "v1beta1": VersionDefaults(_V1BETA1, has_multi_point=False, replaces_in_place=False),
+    "v1beta2": VersionDefaults(_V1BETA2, has_multi_point=False, has_addresses=True),
+    "v1beta1": VersionDefaults(_V1BETA1, has_multi_point=False, has_addresses=True, replaces_in_place=False),
 }
 """The defaults of every version of the API that we read."""

@@ -44,6 +44,7 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.cluster_explanation import explain_cluster
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
 from rebalancer.planning.planner import make_plan
+from rebalancer.planning.scheduler_pods import versions_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.policy.schema import API_VERSION, KIND, Safety
@@ -88,6 +89,11 @@ class SeenScheduler(msgspec.Struct, frozen=True):
     facts: SchedulerFacts
     place: ConfigMapKey | None  # where its configuration was found; None: nowhere
     pods: str  # how many pods have each of its schedulerNames, in words
+
+    @property
+    def sees_version(self) -> bool:
+        """Whether its pods tell its version, which else is that of the API server."""
+        return bool(versions_of(self.facts.pods))
 
     @property
     def files(self) -> list[str]:

@@ -261,6 +261,21 @@ def test_a_suggested_policy_names_both_and_a_rule_by_pods_where_one_of_them_scor
     assert not any("is started with --config" in text for text in plan["warnings"])
 
 
+def test_a_version_of_which_no_pod_was_seen_is_said_to_be_that_of_the_api_server(cluster: HotCluster) -> None:
+    def built_by_somebody(pod: Object) -> None:
+        pod["spec"]["containers"][0]["image"] = "registry.example/mine:v3"
+        pod["spec"]["volumes"] = []
+
+    for pod in cluster.sandbox.store.all("pods", "scheduler-plugins"):
+        cluster.sandbox.store.mutate("pods", "scheduler-plugins", pod["metadata"]["name"], built_by_somebody)
+    kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
+    words = " ".join(suggest_policy(PlanOptions(kubeconfig=kubeconfig)).text.replace("#", "").split())
+    assert f"{SECOND}: no pod that was seen tells its version, so it is taken to be 1." in words
+    assert f"no pod was seen that runs the scheduler {SECOND}: it is taken to be 1." in " ".join(
+        planned(cluster)["warnings"]
+    )
+
+
 def test_a_second_one_that_waits_for_the_lease_of_the_default_one_keeps_its_pods_until_it_does_not_elect(
     cluster: HotCluster,
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_scheduler_of_unknown_state_is_a_brake_that_names_the_keys_to_change()
 
 
 def test_to_name_a_lease_is_no_advice_where_the_one_that_is_named_cannot_be_read() -> None:
-    unread = SchedulerHealth("s0", None, "forbidden (grant it)", lease_is_named=True)
+    unread = SchedulerHealth("s0", None, "forbidden (grant it)", says_what_to_do=True)
     assert why_stop(Safety(), ClusterHealth(schedulers=(unread,))) == (
         "whether the scheduler s0 is alive is not known: forbidden (grant it). Until it is, "
         "safety.unknownScheduler: proceed accepts this"

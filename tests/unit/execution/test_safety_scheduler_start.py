@@ -73,7 +73,7 @@ def test_a_pod_that_is_not_ready_may_be_starting_now() -> None:
 def test_without_lease_and_pods_it_is_unknown() -> None:
     found = start(BY_IMAGE)
     assert found.at is None
-    assert "there are no pods" in found.because
+    assert "there is no pod in" in found.because
 
 
 def test_when_another_scheduler_acquired_the_lease_says_nothing_of_this_one() -> None:

@@ -134,10 +134,19 @@ def test_a_lease_that_cannot_be_read_says_nothing_even_if_pods_are_ready(lease: 
 
 
 def test_whether_the_lease_that_cannot_be_read_was_named_is_told() -> None:
-    assert not seen(BY_LEASE, lease=refusal(403, "forbidden"))[0].lease_is_named
+    assert not seen(BY_LEASE, lease=refusal(403, "forbidden"))[0].says_what_to_do
     named = SchedulerLocation("trimaran", LEASE, named_by="scheduler.lease of the policy")
-    assert seen(named, lease=refusal(403, "forbidden"))[0].lease_is_named
-    assert not seen(named)[0].lease_is_named, "one that does not exist is named wrongly"
+    assert seen(named, lease=refusal(403, "forbidden"))[0].says_what_to_do
+
+
+@pytest.mark.parametrize("named_by", [NAMED_BY_POLICY, "leaderElection of c.yaml"])
+def test_a_named_lease_that_does_not_exist_is_to_be_corrected_where_it_is_named(named_by: str) -> None:
+    """To name the pods would change nothing: a Lease that is named counts before them."""
+    location = SchedulerLocation("trimaran", LEASE, named_by=named_by, pods=PodSelection(("sched",)))
+    found, _ = seen(location, pods=[a_scheduler_pod()])
+    assert found.alive is None
+    assert found.says_what_to_do
+    assert f"which {named_by} names; " in found.message
 
 
 def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
@@ -150,11 +159,12 @@ def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
 
 
 def test_a_lease_that_is_named_must_exist_even_if_pods_are_ready() -> None:
-    location = SchedulerLocation("trimaran", LEASE, named_by="the policy", pods=PodSelection(("sched",)))
+    location = SchedulerLocation("trimaran", LEASE, named_by=NAMED_BY_POLICY, pods=PodSelection(("sched",)))
     found, _ = seen(location, pods=[a_scheduler_pod()])
     assert (found.alive, found.message) == (
         None,
-        "lease kube-system/trimaran does not exist, which the policy names",
+        "lease kube-system/trimaran does not exist, which scheduler.lease of the policy names; name the one "
+        "that it holds there, or take it out where leader election is off",
     )
 
 
@@ -183,6 +193,9 @@ def test_without_a_lease_and_a_place_for_its_pods_a_scheduler_is_unknown() -> No
         # Two schedulers, one of them down: it is not known which one places the pods.
         ([a_scheduler_pod(), a_scheduler_pod("b", owner="b", ready="False")], None),
         ([a_scheduler_pod(), a_scheduler_pod("b", owner="b")], True),
+        # What a kubelet evicted stays behind.
+        ([a_scheduler_pod(), a_scheduler_pod("b", owner="b", phase="Failed", ready="False")], True),
+        ([a_scheduler_pod(phase="Succeeded", ready="False")], None),
         (refusal(403, "forbidden"), None),
         ([{"metadata": {"namespace": "sched", "name": "odd"}, "spec": 7}, a_scheduler_pod()], None),
     ],
@@ -276,7 +289,7 @@ def test_a_second_scheduler_that_waits_for_the_usual_lease_is_not_alive_though_i
         "lease kube-system/kube-scheduler is held by pod kube-system/kube-scheduler-node-1 of another "
         "scheduler: the two compete for it, and only its holder schedules; in its configuration, turn leader "
         "election off (leaderElection.leaderElect: false) or give it a Lease of its own "
-        "(leaderElection.resourceName), or name the pods that run it in scheduler.pods",
+        "(leaderElection.resourceName), or, if that is a pod of its own, name its pods in scheduler.pods",
     )
 
 
@@ -288,6 +301,15 @@ def test_a_second_scheduler_is_not_known_to_live_while_somebody_unknown_holds_th
     found, _ = seen(location, lease=[a_lease(3.0, holder="managed_1")], pods=[a_scheduler_pod()])
     assert found.alive is None
     assert "which is none of its pods (trimaran-0)" in found.message
+    assert "leaderElection.leaderElect: false" in found.message
+
+
+def test_a_second_scheduler_with_the_network_of_its_node_may_not_be_who_holds_the_usual_lease() -> None:
+    """The kube-scheduler of k3s runs in no pod, and names its node as holder too."""
+    location = replace(COMPETING, own_hosts=frozenset({"node-1"}), hosts_are_certain=False, other_hosts={})
+    found, _ = seen(location, lease=[a_lease(3.0)], pods=[a_scheduler_pod()])
+    assert found.alive is None
+    assert "held by node-1_abc, whose network its pod shares" in found.message
     assert "leaderElection.leaderElect: false" in found.message
 
 

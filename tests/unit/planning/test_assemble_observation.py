@@ -122,7 +122,7 @@ OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
     ),
     "SchedulerLife.alive": _living(SchedulerLife(False, "nobody renews it")),
     "SchedulerLife.because": _living(SchedulerLife(None, "forbidden")),
-    "SchedulerLife.lease_is_named": _living(SchedulerLife(None, "nobody renews it", True)),
+    "SchedulerLife.says_what_to_do": _living(SchedulerLife(None, "nobody renews it", True)),
     "Recording.listings": _with_recording(
         listings=a_snapshot(nodes=[a_node("n2")], pods=[]).recording.listings
     ),

@@ -96,6 +96,29 @@ def test_a_second_scheduler_whose_image_names_no_version_is_of_an_unknown_one() 
     assert versions(STATIC, a_scheduler("second", "latest", **MOUNTING)) == ["", "1.35"]
 
 
+def test_pods_whose_owner_is_named_after_another_schedulers_name_are_that_ones() -> None:
+    """Also where the policy does not know that scheduler: pods that ask for it show that there is one."""
+    neighbour = a_scheduler("trimaran-7d9f", "v0.26.7")
+    asks = a_pod("web", node="n", schedulerName="trimaran")
+    for scheduler in ({"inline": "kind: x"}, {"file": "other.yaml"}):
+        mine, default = facts(STATIC, neighbour, asks, scheduler=scheduler, profile="mine")
+        assert mine.pods == ()
+        assert default.version == "1.35"
+
+
+def test_the_control_planes_pods_run_default_scheduler_whatever_file_another_one_is_started_with() -> None:
+    second = a_scheduler("second", "v0.26.7", c={"args": ["--config=/etc/k/scheduler-config.yaml"]})
+    alone = {"scheduler": {"file": "scheduler-config.yaml"}, "profile": "default-scheduler"}
+    assert versions(second, STATIC, **alone) == ["1.35"]
+    assert versions(second, **alone) == ["1.26"]
+
+
+def test_where_the_pods_that_the_policy_names_are_not_there_no_others_are_taken_for_them() -> None:
+    named = {**NAMED, "pods": {"namespace": "second", "matchLabels": {"app": "typo"}}}
+    mine, _ = facts(STATIC, a_scheduler("second", "v0.26.7", **MOUNTING), scheduler=named)
+    assert (mine.pods, mine.version) == ((), "")
+
+
 def test_the_gates_are_those_of_its_own_pods() -> None:
     second = a_scheduler("second", "v0.34.7", c={"args": ["--feature-gates=A=false"]}, **MOUNTING)
     mine, default = facts(STATIC, second)

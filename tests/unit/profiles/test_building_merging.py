@@ -182,7 +182,7 @@ def test_v1beta2_replaces_in_place_and_v1beta1_refuses_a_default_listed_again() 
 
 
 def test_multipoint_is_unknown_before_v1beta3() -> None:
-    assert "v1beta2 has no multiPoint" in plugins_refusal(
+    assert "multiPoint: is not read in v1beta2" in plugins_refusal(
         "v1beta2", multiPoint={"enabled": names("ImageLocality")}
     )
     assert (

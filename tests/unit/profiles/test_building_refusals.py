@@ -170,7 +170,24 @@ def test_profiles_the_scheduler_would_not_start_with_are_refused(profiles: list[
             "c:1:7 kind: should be KubeSchedulerConfiguration, not ConfigMap (give the text",
         ),
         (text_of(version="v1alpha1"), "kubescheduler.config.k8s.io/v1alpha1 is not a version we read"),
-        (text_of(version="v2"), "did you mean kubescheduler.config.k8s.io/v1?"),
+        (text_of(version="v2"), "known: kubescheduler.config.k8s.io/v1, "),
+        (
+            "apiVersion: v1\nkind: Policy\n",
+            "not Policy (its predicates and priorities are not modelled",
+        ),
+        (text_of(leaderElection={"leaderElected": False}), "unknown field (did you mean leaderElect?)"),
+        (text_of(leaderElection={"leaderElect": "false"}), "leaderElection.leaderElect: "),
+        *(
+            (text_of(version=version, healthzBindAddress=""), f"healthzBindAddress: is unknown to {version}")
+            for version in ("v1beta3", "v1")
+        ),
+        *(
+            (
+                text_of(version=version, profiles=[{"percentageOfNodesToScore": 50}]),
+                f"profiles[0].percentageOfNodesToScore: profiles of {version} have none",
+            )
+            for version in ("v1beta1", "v1beta2", "v1beta3")
+        ),
         (text_of(parallelism=0), "parallelism: should be greater than or equal to 1"),
         (text_of(percentageOfNodesToScore=-1), "percentageOfNodesToScore: "),
         (text_of(leaderElect=True), "leaderElect: unknown field (did you mean leaderElection?)"),
