@@ -131,6 +131,9 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) ->
         return str(problem["ctx"]["error"]), ""
     if kind == "too_short":
         return "must not be empty", ""
+    if kind == "too_long":
+        context = problem["ctx"]
+        return f"has {context['actual_length']} entries, and may have {context['max_length']}", ""
     if kind in ("enum", "literal_error"):
         shown = _shown(problem["input"])
         expected = str(problem["ctx"]["expected"])

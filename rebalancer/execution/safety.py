@@ -30,7 +30,7 @@ pods the last one counts, as it is not known which of them decides.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -114,8 +114,10 @@ class _SchedulerPod(ObservedPod, frozen=True):
 _PODS = Kind("pods", "Pod", "", "v1", _SchedulerPod)
 
 
-def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
+def _read(api: RawApi, selection: PodSelection, of_others: Collection[str]) -> list[_SchedulerPod]:
     """The pods of a scheduler, without those that have ended for good, as one that a kubelet evicted.
+
+    ``of_others`` are pods of other schedulers, as namespace/name, which may have the same image.
 
     Raises RightsError or UnreachableError when pods cannot be read, also single ones: any may be meant.
     """
@@ -133,7 +135,8 @@ def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
     if selection.config_map:
         mounting = [pod for pod in found if pod.mounts(selection.config_map)]
         return [pod for pod in mounting if pod.of_scheduler_image] or mounting
-    return [pod for pod in found if pod.of_scheduler_image and pod.is_static == selection.static]
+    own_or_new = [pod for pod in found if pod.full_name not in of_others]
+    return [pod for pod in own_or_new if pod.of_scheduler_image and pod.is_static == selection.static]
 
 
 def _ready(pods: Iterable[_SchedulerPod], now: float) -> str:
@@ -302,7 +305,7 @@ def _by_pods(
     api: RawApi, location: SchedulerLocation, pods: PodSelection, absent: str, now: float
 ) -> SchedulerHealth:
     by_scheduler: dict[str, list[_SchedulerPod]] = {}
-    for pod in _read(api, pods):
+    for pod in _read(api, pods, location.other_hosts.values()):
         by_scheduler.setdefault(pod.scheduler, []).append(pod)
     if not by_scheduler:
         return SchedulerHealth(location.name, None, f"{absent}, and there is no {pods}")
@@ -333,7 +336,7 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
             absent = f"{location.lease} does not exist"
         if location.pods is None:
             return SchedulerStart(None, f"{absent}, and where its pods run is not known")
-        pods = _read(api, location.pods)
+        pods = _read(api, location.pods, location.other_hosts.values())
         if not pods:
             return SchedulerStart(None, f"{absent}, and there is no {location.pods}")
         # A pod is ready after its container started; one that is not ready may be starting: that is now.

@@ -5,12 +5,14 @@ and another descheduler fills it or empties it by rules of its own. Limits and c
 count what the other evicts.
 
     pods with the image registry.k8s.io/descheduler/descheduler:v0.34.0     one runs
+    pods with the image openshift4/ose-descheduler-rhel9, koord-descheduler one runs, built by somebody else
     a CronJob of that image                                                 one runs, also between its Jobs
     a CronJob that is suspended, a Deployment of 0 replicas                 none
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,7 +25,8 @@ from rebalancer.errors import SafetyError
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.schema import Safety
 
-_IMAGE = "descheduler"
+# A name of its builder may stand before it; the system or the architecture that it is built for behind it.
+_IMAGE = re.compile(r"(.+-)?descheduler(-(rhel\d+|amd64|arm64|arm|ppc64le|s390x))?")
 
 
 def why_refused(snapshot: Snapshot, safety: Safety) -> str:
@@ -73,4 +76,4 @@ def _workloads_of_pods(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _is_descheduler(spec: PodSpec) -> bool:
-    return any(image_name(container.image) == _IMAGE for container in spec.containers or ())
+    return any(_IMAGE.fullmatch(image_name(container.image)) for container in spec.containers or ())

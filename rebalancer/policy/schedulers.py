@@ -133,6 +133,7 @@ class SchedulerSettings(PolicyModel):
         None,
         "Version of the scheduler; by default that of its pods' image.",
         pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
+        examples=["1.35"],
     )
     config_map: ConfigMapKey | None = setting(None, "ConfigMap that holds the scheduler's configuration.")
     file: str | None = setting(None, "File that holds the scheduler's configuration.", min_length=1)

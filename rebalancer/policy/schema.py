@@ -479,7 +479,7 @@ class Safety(PolicyModel):
     other_deschedulers: Literal["refuse", "allow"] = setting(
         "refuse",
         "What a run does where another descheduler runs, or a CronJob that is not suspended starts one. It "
-        "is known by its image, whose name is descheduler.",
+        "is known by the name of its image, such as descheduler or koord-descheduler.",
     )
     min_agreement: Percentage | None = setting(
         None,

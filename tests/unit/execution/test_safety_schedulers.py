@@ -220,6 +220,20 @@ def test_pods_of_the_default_scheduler_say_nothing_about_a_second_one() -> None:
     assert seen(first, pods=[default])[0].alive is True
 
 
+def test_the_pods_of_a_neighbour_in_the_same_namespace_neither_vouch_for_a_scheduler_nor_stop_it() -> None:
+    location = SchedulerLocation(
+        "trimaran", None, "off", PodSelection(("sched",)), other_hosts={"other-0": "sched/other-0"}
+    )
+
+    def alive(*pods: Any) -> bool | None:
+        return seen(location, pods=pods)[0].alive
+
+    other = a_scheduler_pod("other-0", owner="other")
+    assert alive(other) is None
+    assert alive(other, a_scheduler_pod(ready="False")) is False
+    assert alive(a_scheduler_pod("other-0", owner="other", ready="False"), a_scheduler_pod()) is True
+
+
 @pytest.mark.parametrize(
     ("image", "found"),
     [

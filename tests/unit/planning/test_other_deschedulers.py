@@ -43,13 +43,24 @@ def pods_of(image: str, kind: str = "ReplicaSet", **changes: Any) -> str:
         "registry.k8s.io/descheduler/descheduler@sha256:0123",
         "localhost:5000/descheduler",
         "descheduler",
+        "registry.redhat.io/openshift4/ose-descheduler-rhel9@sha256:0123",
+        "registry.example/koordinator-sh/koord-descheduler:v1.6",
+        "staging/descheduler-arm64:v20260101",
     ],
 )
 def test_a_running_pod_with_the_image_of_a_descheduler_is_one_whatever_its_registry(image: str) -> None:
     assert pods_of(image).startswith("another descheduler runs (tools/ReplicaSet/mover)")
 
 
-@pytest.mark.parametrize("image", ["example/descheduler-ui:v1", "descheduler.example/app", "rebalancer"])
+@pytest.mark.parametrize(
+    "image",
+    [
+        "example/descheduler-ui:v1",
+        "openshift4/ose-cluster-kube-descheduler-operator",
+        "descheduler.example/app",
+        "rebalancer",
+    ],
+)
 def test_other_images_are_none(image: str) -> None:
     assert pods_of(image) == ""
 

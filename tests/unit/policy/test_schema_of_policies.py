@@ -92,6 +92,8 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
         ),
         ("hotNodes: {any: [{score: {plugins: [], below: 20}}]}\n", "plugins: must not be empty"),
         ("hotNodes: {forRuns: 0}\n", "hotNodes.forRuns: "),
+        (f"scheduler: [{', '.join(['{}'] * 10)}]\n", "scheduler: has 10 entries, and may have 9"),
+        ("scheduler: {version: latest}\n", "does not have the expected form (write e.g. 1.35)"),
         ("load: {sources: []}\n", "load.sources: must not be empty"),
         ("load: {sources: [{loadWatcher: {adress: x}}]}\n", "adress: unknown field"),
         ("load: {sources: [{loadWatcher: {address: load-watcher}}]}\n", "write e.g. http://load-watcher"),
