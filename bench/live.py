@@ -31,6 +31,7 @@ import click
 
 from rebalancer.cluster.live import watching
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.deadlines import StopRequest
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.run.run import run
 from rebalancer_demo import Sandbox
@@ -134,7 +135,7 @@ def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:
         options = PlanOptions(
             policy_path=policy, kubeconfig=kubeconfig, state_path=Path(folder) / "state.json"
         )
-        plan, outcomes = run(options, RunOptions(journal=Path(folder) / "journal"), ())
+        plan, outcomes = run(options, RunOptions(journal=Path(folder) / "journal"), (), StopRequest())
     usage = resource.getrusage(resource.RUSAGE_SELF)
     results = Counter(outcome.result.value for outcome in outcomes.outcomes)
     about = {

@@ -3,13 +3,11 @@
 import signal
 
 _BAD_INPUT = 2  # as rebalancer.errors has it, which is not imported yet
-_TERMINATED = 128 + signal.SIGTERM  # as a shell shows it
+_INTERRUPTED = 130  # likewise
 
 
 def start() -> None:
-    """Run the program. Until it handles signals itself, Ctrl-C ends it without a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Run the program."""
     _end_when_asked()
     _outlive_hangups()
     _tell_of_crashes()
@@ -25,7 +23,7 @@ def start() -> None:
 
 def _require_streams() -> None:
     """Refuse to begin where a standard stream is closed: the next file to be opened would take its place."""
-    import sys  # noqa: PLC0415 - not before the signal above
+    import sys  # noqa: PLC0415 - not before signals are handled
 
     streams = {"standard input": sys.stdin, "standard output": sys.stdout, "standard error": sys.stderr}
     for name, stream in streams.items():
@@ -36,26 +34,38 @@ def _require_streams() -> None:
 
 
 def _end_when_asked() -> None:
-    """Let SIGTERM end the first process of a container, as it ends every other process by itself.
+    """Let a signal end the program at once, until what acts has it set a request: ``rebalancer.signals``.
 
-    The kernel passes no signal to such a process that has no handler for it: the kubelet would wait for the
-    whole grace period, and the program would not know that it was asked.
+    What only reads holds nothing, so the line that is at work matters to nobody; files with credentials, and
+    folders of our own, are removed as at every end. Without a handler the first process of a container would
+    be sent no signal at all, and a Ctrl-C would print a traceback.
     """
-    import os  # noqa: PLC0415 - not before the signal above
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _end)
 
-    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(_TERMINATED))
+
+def _end(number: int, _frame: object) -> None:
+    import atexit  # noqa: PLC0415 - as the next one, only at the end
+    import os  # noqa: PLC0415
+
+    signal.signal(number, signal.SIG_DFL)  # a second one ends what may hang from now on
+    try:
+        atexit._run_exitfuncs()
+    finally:
+        os._exit(_INTERRUPTED)
 
 
 def _outlive_hangups() -> None:
     """Ignore SIGHUP in a service until it handles that: it asks to read the policy, which is still to come.
 
-    The global options before the command's name take one of two words, or none.
+    So does the extender. The global options before the command's name take one of two words, or none.
     """
-    import sys  # noqa: PLC0415 - not before the signal above
+    import sys  # noqa: PLC0415 - not before signals are handled
 
     words = (word for word in sys.argv[1:] if not word.startswith("-") and word not in ("text", "json"))
-    if next(words, "") == "serve" and hasattr(signal, "SIGHUP"):
+    if next(words, "") in ("serve", "extender") and hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
@@ -64,7 +74,7 @@ def _tell_of_crashes() -> None:
 
     Otherwise the process ends by signal 11 and without a word, and nobody can say what has to be mended.
     """
-    import contextlib  # noqa: PLC0415 - not before the signal above
+    import contextlib  # noqa: PLC0415 - not before signals are handled
     import faulthandler  # noqa: PLC0415
 
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr is closed
@@ -73,7 +83,7 @@ def _tell_of_crashes() -> None:
 
 def _prepare_imports() -> None:
     """Spare work that numpy and Python do while a command's modules are imported, and that serves nobody."""
-    import gc  # noqa: PLC0415 - not before the signal above
+    import gc  # noqa: PLC0415 - not before signals are handled
     import os  # noqa: PLC0415
 
     # numpy would start a thread for each core of the node; none has work, as no large matrix is multiplied.
@@ -89,10 +99,8 @@ def _prepare_imports() -> None:
 def _leave(ended: SystemExit) -> None:
     """End the process with the program's exit code, without taking Python apart object by object.
 
-    That would take a fifth of the time of a small plan. Python may abort when it does so around a request
-    that nobody waits for any more and that goes on in a thread of its own. And ``python -m`` would end itself
-    by SIGINT, whatever the exit code, if an interruption came while ``exec`` ran, as for every data class
-    that is imported (``_Py_UnhandledKeyboardInterrupt``).
+    That would take a fifth of the time of a small plan. And Python may abort when it does so around a request
+    that nobody waits for any more and that goes on in a thread of its own.
     """
     import atexit  # noqa: PLC0415 - as the next ones, only at the end
     import contextlib  # noqa: PLC0415

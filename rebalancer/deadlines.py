@@ -22,18 +22,18 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.errors import StopRequestedError
+from rebalancer.errors import StopRequestedError, UnreachableError
 
 ANSWER_SECONDS = 10.0  # after a request to stop: for the answer to what was asked to be changed
 CLOSING_SECONDS = 20.0  # after a request to stop: to save the state and release the lease
-_HURRIED_SECONDS = 0.5  # after a second one: to release the lease, if the API server is quick
+_HURRIED_SHARE = 0.05  # of this time is left after a second one: a quick API server releases the lease
 _LOOK_SECONDS = 0.05
 
 _Result = TypeVar("_Result")
 
 
 class StopRequest:
-    """A request to stop the program, which a signal makes and every wait looks for.
+    """A request to stop the program, which a signal makes, and every wait and whatever is counted looks for.
 
     It takes no lock: a signal handler would wait without end for one that the thread it interrupts holds.
     """
@@ -61,17 +61,13 @@ class StopRequest:
         """Whether somebody asked to stop."""
         return self._requested_at is not None
 
-    def is_hurried(self) -> bool:
-        """Whether somebody asked to stop at once."""
-        return self._hurried_at is not None
-
     def is_over(self, grace_seconds: float) -> bool:
         """Whether it is set and the time has passed that work may go on afterwards."""
         if self._requested_at is None:
             return False
         end = self._requested_at + grace_seconds
         if self._hurried_at is not None:
-            end = min(end, self._hurried_at + _HURRIED_SECONDS)
+            end = min(end, self._hurried_at + grace_seconds * _HURRIED_SHARE)
         return self._clock() >= end
 
     def wait(self, seconds: float, grace_seconds: float = 0.0) -> bool:
@@ -111,6 +107,13 @@ class Deadline(msgspec.Struct, frozen=True):
     def stopped(self) -> bool:
         """Whether somebody asked to stop, and the grace is over."""
         return self.stop.is_over(self.grace_seconds)
+
+    def check(self, what: str) -> None:
+        """Raise StopRequestedError, or UnreachableError after the deadline: for work that never waits."""
+        if self.stopped:
+            raise StopRequestedError(f"{what}: asked to stop")
+        if self.seconds_left <= 0:
+            raise UnreachableError(f"{what}: no time is left for it")
 
     def pause(self, seconds: float) -> bool:
         """Wait so long; returns True as soon as the program has to stop."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalancer.deadlines import Deadline
-from rebalancer.errors import InputError
+from rebalancer.errors import InputError, StopRequestedError
 from rebalancer.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def request(
     except TimeoutError as error:
         connections.end()
         raise NoAnswerError(error, slow=True) from error
-    except BaseException:  # a signal may raise what it likes
+    except StopRequestedError:
         connections.end()
         raise
 

@@ -8,6 +8,4 @@ from __future__ import annotations
 import multiprocessing
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(
-    ["tests.fuzz.test_targets", "tests.interruptions", "tests.lab.timeline.test_tuning"]
-)
+PROCESSES.set_forkserver_preload(["tests.fuzz.test_targets", "tests.lab.timeline.test_tuning"])

@@ -83,11 +83,6 @@ def no_hang(awaited: str) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
-def until_interrupted() -> None:
-    """Work that goes on, in effect without end, unless a signal interrupts it."""
-    time.sleep(NEVER_SECONDS)
-
-
 def present() -> float:
     """The time of this machine, for what is shown to a program that reads its clock."""
     return time.time()

@@ -6,13 +6,13 @@ what they print of any cluster.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,10 +20,12 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from rebalancer.deadlines import StopRequest
 from rebalancer.errors import ExitCode
 from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.scheduling.registry import load_configuration
+from rebalancer.signals import stop_on_signal
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION,
@@ -40,6 +42,7 @@ _SEED = 7
 _POLICY = "policy.yaml"
 _READY_AFTER_SECONDS = 0.6
 _TERMINATES_AFTER_SECONDS = 1.0
+_LOOK_SECONDS = 0.05
 _LAG_SECONDS = 60.0  # load-watcher reports load late, and so does this one
 
 _SCENES: Sequence[tuple[str, Sequence[str]]] = (
@@ -58,17 +61,23 @@ def play(target: Console, style: Style, *, keep: bool) -> int:
     With ``keep`` no scene is played: the cluster is left as it is, hot, with a list of what to try, until
     Ctrl-C.
     """
-    with tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder, demo_cluster() as sandbox:
+    stop = StopRequest()
+    with (
+        stop_on_signal(stop),
+        tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder,
+        demo_cluster() as sandbox,
+    ):
         kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
         (Path(folder) / _POLICY).write_text(POLICY)
         if keep:
-            _wait(target, style, folder)
+            _show_steps(target, style, folder)
+            stop.wait(math.inf)
             return int(ExitCode.DONE)
         code = int(ExitCode.DONE)
         for title, options in _SCENES:
             if code == ExitCode.DONE:
                 _heading(target, style, title, options)
-                code = _command(options, kubeconfig, Path(folder))
+                code = _command(options, kubeconfig, Path(folder), stop)
         return code
 
 
@@ -107,15 +116,18 @@ def _show(target: Console, lines: Lines) -> None:
     target.file.flush()  # before the next command writes to the same terminal
 
 
-def _command(options: Sequence[str], kubeconfig: Path, folder: Path) -> int:
-    """Run one command on this terminal; returns its exit code."""
-    finished = subprocess.run(  # noqa: S603 - our own interpreter and module
+def _command(options: Sequence[str], kubeconfig: Path, folder: Path, stop: StopRequest) -> int:
+    """Run one command on this terminal; returns its exit code. Asked to stop, it asks the command."""
+    command = subprocess.Popen(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", "rebalancer", *options],
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "XDG_STATE_HOME": str(folder / "state")},
         cwd=folder,
-        check=False,
     )
-    return finished.returncode
+    while command.poll() is None:
+        if stop.wait(_LOOK_SECONDS):
+            command.terminate()
+            return command.wait()
+    return command.returncode
 
 
 _STEPS: Sequence[tuple[str, Sequence[str]]] = (
@@ -165,8 +177,8 @@ _STEPS: Sequence[tuple[str, Sequence[str]]] = (
 )
 
 
-def _wait(target: Console, style: Style, folder: str) -> None:
-    """Print how to reach the cluster and what to try, and leave it up until Ctrl-C."""
+def _show_steps(target: Console, style: Style, folder: str) -> None:
+    """Print how to reach the cluster and what to try."""
     lines = Lines(style)
     lines.add(("A hot cluster of six nodes is up. In another terminal:", "bold"))
     lines.add(f"  export KUBECONFIG={folder}/kubeconfig; cd {folder}")
@@ -180,10 +192,6 @@ def _wait(target: Console, style: Style, folder: str) -> None:
     lines.add()
     lines.add("Press Ctrl-C to stop it; the folder goes with it.")
     _show(target, lines)
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        return
 
 
 def _scripts_off_the_path() -> str:

@@ -27,7 +27,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.deadlines import Deadline
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
@@ -259,10 +259,11 @@ def serve(options: ExtenderOptions) -> int:
     health = Health()
     metrics = Metrics()
     tls = TlsFiles(options) if options.certificate is not None else None
-    with stop_on_signal(file.ask) as signals, contextlib.suppress(StopRequestedError):
-        connected = open_api(options.connection)
-        assert connected is not None  # no recorded cluster can be named
-        api = connected.until(Deadline(stop=signals.stop))
+    stop = StopRequest()
+    connected = open_api(options.connection)
+    assert connected is not None  # no recorded cluster can be named
+    api = connected.until(Deadline(stop=stop))
+    with stop_on_signal(stop, file.ask), contextlib.suppress(StopRequestedError):
         watched = WatchedState(api, node_metrics="" in watcher_addresses(file.loaded.configuration))
         answers = Answers(watched, metrics.neutral, metrics.awaited)
         application = Application(answers, health, metrics)
@@ -276,12 +277,12 @@ def serve(options: ExtenderOptions) -> int:
                 url = servers.enter_context(answering(*options.probes, Endpoints(health, metrics.registry)))
                 LOGGER.info("answers probes at %s", url)
             try:
-                while not signals.stop.is_set():
+                while not stop.is_set():
                     with health.busy_for(_BUSY_SECONDS):
                         _tend(refresher, metrics, health)
                         if tls is not None:
                             tls.renew()
-                    signals.stop.wait(_LOOK_SECONDS)
+                    stop.wait(_LOOK_SECONDS)
             finally:
                 watched.close()
     LOGGER.info("asked to stop: ended in order")

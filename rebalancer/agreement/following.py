@@ -355,8 +355,8 @@ def watch_agreement(
     assert api is not None  # the command has no option for a recorded cluster
     store = _store(options, api)
     end = time.monotonic() + seconds
-    with stop_on_signal() as signals:
-        stop = stop or signals.stop
+    stop = stop or StopRequest()
+    with stop_on_signal(stop):
         api = api.until(Deadline(stop=stop))
         with open_cluster(api, ChangeLog()) as cluster:
             following = Following(options, cluster)

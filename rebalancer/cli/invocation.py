@@ -30,7 +30,6 @@ from rebalancer import files
 from rebalancer.errors import ExitCode, RebalancerError
 from rebalancer.redaction import each_text, without_secrets
 from rebalancer.reporting.words import plain
-from rebalancer.signals import interrupted_by_signals, was_requested
 from rebalancer.telemetry import current_fields
 
 PROGRAM = "rebalancer"
@@ -129,22 +128,12 @@ def guarded(call: Callable[[], object], session: Session) -> int:
     """
     set_up_logs(session)
     _print_anything()
-    with interrupted_by_signals() as interruptions:
-        try:
-            interruptions.raising = True
-            if was_requested():  # before it was
-                raise KeyboardInterrupt
-            code = _exit_code(call, session)
-            _leave_nothing_unwritten()
-            interruptions.raising = False  # nothing would catch it while the handlers are taken back
-            return code
-        except KeyboardInterrupt:
-            # A signal that came while the failure of the command was being reported.
-            interruptions.raising = False
-            return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
-        except Exception as error:  # noqa: BLE001 - while the failure of the command was put into words
-            interruptions.raising = False
-            return _defect(session, error)
+    try:
+        code = _exit_code(call, session)
+        _leave_nothing_unwritten()
+    except Exception as error:  # noqa: BLE001 - while the failure of the command was put into words
+        return _defect(session, error)
+    return code
 
 
 def _exit_code(call: Callable[[], object], session: Session) -> int:
@@ -160,8 +149,6 @@ def _exit_code(call: Callable[[], object], session: Session) -> int:
     except click.Abort as abort:
         if isinstance(abort.__cause__, EOFError):
             return _fail(session, "input ended early", ExitCode.BAD_INPUT, abort)
-        return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
-    except KeyboardInterrupt:
         return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
     except click.exceptions.NoArgsIsHelpError as error:
         with contextlib.suppress(OSError):
@@ -196,14 +183,7 @@ def _defect(session: Session, error: Exception) -> int:
 
 
 def _fail(session: Session, message: str, code: int, error: BaseException | None) -> int:
-    """Log a line, or one for each problem of an input, with the traceback only if details were requested.
-
-    What fails after a signal may have failed because of it, and is reported as interrupted.
-    """
-    if was_requested():
-        message = "interrupted"
-        code = ExitCode.INTERRUPTED
-        error = None
+    """Log a line, or one for each problem of an input, with the traceback only if details were requested."""
     apart = error.lines if isinstance(error, RebalancerError) and session.log_format == "text" else ()
     *others, message = apart or (message,)
     for other in others:

@@ -219,27 +219,17 @@ class HeldLease(msgspec.Struct, eq=False):
         )
 
     def release(self) -> None:
-        """Give the lease up if it is ours; after a failure the next run waits until it expires.
-
-        A second signal that comes meanwhile is raised once it was tried again, for a moment.
-        """
+        """Give the lease up if it is ours; after a failure the next run waits until it expires."""
         with self._lock:
             if self._released or self._lost is not None:
                 return
             self._released = True
-            try:
-                self._give_up()
-            except KeyboardInterrupt:
-                self._give_up()
-                raise
-
-    def _give_up(self) -> None:
-        with contextlib.suppress(RebalancerError, client.NotWrittenError):
-            lease = self._lease.within(CLOSING_SECONDS)
-            lease = replace(lease, api=lease.api.finishing())
-            item = lease.read()
-            if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
-                lease.write(item, "")
+            with contextlib.suppress(RebalancerError, client.NotWrittenError):
+                lease = self._lease.within(CLOSING_SECONDS)
+                lease = replace(lease, api=lease.api.finishing())
+                item = lease.read()
+                if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
+                    lease.write(item, "")
 
     @contextmanager
     def renewed_meanwhile(self) -> Iterator[None]:
@@ -386,9 +376,13 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         ``lease`` says for how long that may take; who holds it renews it later. Raises NotWrittenError when
         it has changed since, or when the answer was lost.
         """
-        began = self.now()
-        lease.write(found, lease.identity, fresh=True)
-        return HeldLease(self, began)
+        held = HeldLease(self, self.now())
+        try:
+            lease.write(found, lease.identity, fresh=True)
+        except StopRequestedError:  # the API server may have written it all the same
+            held.release()
+            raise
+        return held
 
     def acquire(self) -> HeldLease:
         """Take the lease when it is free, or when its holder has not renewed it for its whole duration.
@@ -396,17 +390,6 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         Raises LeaseHeldError naming the holder, InputError when its namespace does not exist, RightsError,
         UnreachableError, or StopRequestedError when asked to stop while another's lease is watched.
         """
-        return self.unless_interrupted(self._acquired)
-
-    def unless_interrupted(self, take: Callable[[], HeldLease]) -> HeldLease:
-        """What ``take`` returns; the lease is given up again where a second signal comes meanwhile."""
-        try:
-            return take()
-        except KeyboardInterrupt:  # which may have come when it was written already
-            HeldLease(self, self.now()).release()
-            raise
-
-    def _acquired(self) -> HeldLease:
         # To watch it, and for requests before and after.
         deadline = 2 * self.duration_seconds + MAX_WATCHED_SECONDS
         lease = self.within(deadline)
@@ -499,7 +482,7 @@ class LeaseWatch:
         if item is not None and not self._lease.is_free(spec) and not self._expired(item, began):
             return None
         try:
-            held = self._lease.unless_interrupted(lambda: self._lease.take(lease, item))
+            held = self._lease.take(lease, item)
         except client.NotWrittenError:
             self.holder = ""  # somebody else was faster, or the answer was lost: the next look tells
             return None

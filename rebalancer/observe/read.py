@@ -122,6 +122,9 @@ def read_inputs(
         found = tuple(
             assemble(observation, loaded, state, ignore_coverage=ignore_coverage) for loaded in policies
         )
+        if api is not None:
+            ensure_wanted = functools.partial(api.retries.run.check, "plan")
+            found = tuple(replace(inputs, ensure_wanted=ensure_wanted) for inputs in found)
         snapshot = observation.snapshot
         versions = [scheduler.version for scheduler in found[0].schedulers]
         reading.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=" ".join(versions))

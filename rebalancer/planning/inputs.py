@@ -155,6 +155,10 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
         return DEFAULT_SCHEDULER_NAME in self.configuration.scheduler_names
 
 
+def _is_wanted() -> None:
+    """Somebody waits until the plan is made."""
+
+
 class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The values a plan is made from: the same values, the same plan."""
 
@@ -185,6 +189,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     closed: tuple[str, ...] | None = None
     # Why pods stay, by row, on nodes that are open because closing them would not empty them.
     refused: Mapping[PodRow, NotMoved] = {}
+    # Called before each placement; what it raises, because nobody waits for a plan any longer, gives it up.
+    ensure_wanted: Callable[[], object] = _is_wanted
 
     @cached_property
     def scheduler_of(self) -> Mapping[str, SchedulerFacts]:

@@ -109,6 +109,7 @@ def _place_queue(
     fragmentation = getattr(inputs.policy.strategies, "fragmentation", None)
     makes_room = getattr(fragmentation, "despite_preemption", False)
     for row in rows:
+        inputs.ensure_wanted()
         pod_class = state.pod_class[row]
         scheduler = schedulers.likely_scheduler(pod_class)
         if schedulers.is_foreign(pod_class):

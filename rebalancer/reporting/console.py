@@ -35,6 +35,10 @@ class ReportConsole(Console):
             ),
         )
 
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002 - rich's own signature
+        """Leave the cursor alone: it would stay hidden when a signal ends a command that shows progress."""
+        return False
+
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError; rich would end the process, possibly in the middle of a run."""
         raise BrokenPipeError("the output was closed")

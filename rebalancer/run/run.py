@@ -38,7 +38,7 @@ from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import query
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.deadlines import Deadline
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.documents import read_text_again
 from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution.clock import RunClock
@@ -73,7 +73,7 @@ from rebalancer.policy.scopes import has_changed
 from rebalancer.run.measured import Measurement
 from rebalancer.run.memory import RunMemory, finding
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
-from rebalancer.signals import StopSignals, stop_on_signal
+from rebalancer.signals import stop_on_signal
 from rebalancer.state.run_state import RunState, memory_seconds
 from rebalancer.telemetry import span
 
@@ -140,27 +140,27 @@ class PlanAge:
 
 
 class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """The connection, the policy, the signals, and the lease if somebody else takes and renews it."""
+    """The connection, the policy, the request to stop, and the lease if somebody else takes and renews it."""
 
     api: RawApi
     cluster: LiveCluster  # read again and again, by one run or by many
     loaded: LoadedPolicy
-    signals: StopSignals
+    stop: StopRequest
     policy_now: Callable[[], LoadedPolicy]  # as its file says now: a mounted one may change meanwhile
     held: HeldLease | None = None  # None: the run takes the lease itself
 
 
-def run_environment(options: PlanOptions, signals: StopSignals) -> RunEnvironment:
+def run_environment(options: PlanOptions, stop: StopRequest) -> RunEnvironment:
     """Those of a run by itself. Raises InputError where there is no usable policy or no credentials."""
-    api = signals.interruptibly(lambda: open_api(options))
+    api = open_api(options)
     assert api is not None  # the commands that act refuse a recorded cluster
-    api = api.until(Deadline(stop=signals.stop))
+    api = api.until(Deadline(stop=stop))
     loaded = policy_of(options)
     return RunEnvironment(
         api=api,
         cluster=open_cluster(api),
         loaded=loaded,
-        signals=signals,
+        stop=stop,
         policy_now=reread(options, loaded),
     )
 
@@ -189,13 +189,16 @@ def run(
     options: PlanOptions,
     run_options: RunOptions,
     observers: Sequence[Subscriber],
+    stop: StopRequest,
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
-    """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
-    with stop_on_signal() as signals:
-        environment = run_environment(options, signals)
-        with environment.cluster:
-            return Run(environment, options, run_options, observers, show_plan).finish()
+    """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs.
+
+    Signals set the request to stop as soon as there is something that must end in order.
+    """
+    environment = run_environment(options, stop)
+    with stop_on_signal(stop), environment.cluster:
+        return Run(environment, options, run_options, observers, show_plan).finish()
 
 
 class Run(msgspec.Struct, eq=False, dict=True):
@@ -216,15 +219,15 @@ class Run(msgspec.Struct, eq=False, dict=True):
     def __post_init__(self) -> None:
         self._began = time.monotonic()
         api = self._environment.api
-        self._signals = self._environment.signals
+        stop = self._environment.stop
         self._policy = self._environment.loaded.policy
         given = self._run_options.max_duration_seconds
         self._most_seconds = given if given is not None else self._policy.execution.max_duration
         last_wave_at = self._began + (self._most_seconds or float("inf"))
         self._end = last_wave_at + self._policy.execution.wave_timeout
-        self._api = api.until(Deadline(self._end, stop=self._signals.stop))
+        self._api = api.until(Deadline(self._end, stop=stop))
         # What a wave needs before it begins is of no use after the last one may begin.
-        self._reading_api = api.until(Deadline(last_wave_at, stop=self._signals.stop))
+        self._reading_api = api.until(Deadline(last_wave_at, stop=stop))
         self._store = state_store(self._options, self._api, acts=not self._run_options.dry_run)
         self.id = uuid.uuid4().hex
 
@@ -270,7 +273,9 @@ class Run(msgspec.Struct, eq=False, dict=True):
     def _observed(self, state: RunState | None) -> PlanningInputs:
         given = (self._options, (self._environment.loaded,), self._reading_api, state)
         (inputs,) = read_inputs(*given, cluster=self._environment.cluster)
-        return replace(inputs, tainted=self._tainted, closed=self._closed)
+        # A move of a wave that has begun is placed anew after that too.
+        ensure_wanted = partial(self._api.retries.run.check, "plan")
+        return replace(inputs, tainted=self._tainted, closed=self._closed, ensure_wanted=ensure_wanted)
 
     def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
         """Plan and show the plan; refuse one that must not be carried out."""
@@ -295,7 +300,9 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
     def _in_time(self, work: Callable[[], _Result]) -> _Result:
         try:
-            return self._signals.interruptibly(work)
+            result = work()
+            self._reading_api.retries.run.check("plan")
+            return result
         except UnreachableError as error:
             seconds = self._most_seconds
             if seconds is None or time.monotonic() < self._began + seconds:
@@ -309,11 +316,11 @@ class Run(msgspec.Struct, eq=False, dict=True):
     def act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         """Evict in waves, each checked again before it begins."""
         run_options = self._run_options
-        signals = self._signals
+        stop = self._environment.stop
         lease = self._lease_place
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
-        replanner = _Replanner(planned, memory, self._observed, signals)
+        replanner = _Replanner(planned, memory, self._observed)
         self._tainted = planned.plan.tainted
         self._closed = planned.plan.closed
         emptied: set[str] = set()
@@ -330,10 +337,10 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 clock=RunClock(
                     now=time.time,
                     monotonic=self._api.retries.clock,
-                    sleep=signals.stop.wait,
+                    sleep=stop.wait,
                     began=self._began,
                     max_duration_seconds=self._most_seconds,
-                    stop_requested=signals.stop.is_set,
+                    stop_requested=stop.is_set,
                     steers_for=lambda: steering.seconds,
                     slowness=self._api.client.slowness,
                 ),
@@ -369,8 +376,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
         def read() -> PlanningInputs:
             given = (options, (self._environment.loaded,), self._api, None)
-            all_of_it = partial(read_inputs, *given, cluster=self._environment.cluster, ignore_coverage=True)
-            return self._signals.interruptibly(all_of_it)[0]
+            (inputs,) = read_inputs(*given, cluster=self._environment.cluster, ignore_coverage=True)
+            return inputs
 
         left = max(self._end - clock.monotonic(), 0.0)
         measurement = Measurement(planned.inputs, planned.plan, outcomes.outcomes, clock)
@@ -528,7 +535,6 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     _planned: _Planned
     _memory: RunMemory
     _read_again: Callable[[RunState | None], PlanningInputs]
-    _signals: StopSignals
     clock: Callable[[], float] = time.time
     renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
 
@@ -547,41 +553,6 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome] = ()
     ) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        return self._signals.interruptibly(lambda: self._validate(moves, progress, landed))
-
-    @property
-    def inputs(self) -> PlanningInputs:
-        """What the plan that is carried out was made from."""
-        return self._planned.inputs
-
-    def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
-        """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-
-        def plan() -> _Planned:
-            inputs = self._inputs(self._memory.now(self._planned.plan))
-            planned = _planned(replace(inputs, made=tuple(made), steers_further=bool(inputs.tainted)), waves)
-            ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
-            _refuse_unverified(planned.inputs, planned.plan)
-            return planned
-
-        planned = self._signals.interruptibly(plan)
-        if planned.plan.moves:
-            self.renew(planned)  # this changes nodes, and awaits the answers whatever signal comes
-        self._begin(planned)
-        return planned.plan
-
-    def has_seen(self, pod: ObservedPod) -> bool:
-        """See Replanner."""
-        metadata = pod.metadata
-        checked = self._checked.get(metadata.uid)
-        moment, version = checked or _seen(self.inputs, metadata.namespace, metadata.name)
-        if has_changed(self.inputs.policy.evictable, moment, self.clock()):  # a wave may outlast a window
-            return False
-        return 0 <= version_number(metadata.resource_version) == version
-
-    def _validate(
-        self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome]
-    ) -> Mapping[str, str | Move]:
         was_first = self._is_first
         self._is_first = False
         if was_first and self._planned.age.fresh:
@@ -596,6 +567,31 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
             self._checked[pod.uid] = _seen(inputs, pod.namespace, pod.name)
         self._of_wave = found.prepared
         return found.verdicts
+
+    @property
+    def inputs(self) -> PlanningInputs:
+        """What the plan that is carried out was made from."""
+        return self._planned.inputs
+
+    def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
+        """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
+        inputs = self._inputs(self._memory.now(self._planned.plan))
+        planned = _planned(replace(inputs, made=tuple(made), steers_further=bool(inputs.tainted)), waves)
+        ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
+        _refuse_unverified(planned.inputs, planned.plan)
+        if planned.plan.moves:
+            self.renew(planned)  # this changes nodes, and awaits the answers whatever signal comes
+        self._begin(planned)
+        return planned.plan
+
+    def has_seen(self, pod: ObservedPod) -> bool:
+        """See Replanner."""
+        metadata = pod.metadata
+        checked = self._checked.get(metadata.uid)
+        moment, version = checked or _seen(self.inputs, metadata.namespace, metadata.name)
+        if has_changed(self.inputs.policy.evictable, moment, self.clock()):  # a wave may outlast a window
+            return False
+        return 0 <= version_number(metadata.resource_version) == version
 
     def next_in_wave(self, landed: Sequence[Outcome], move: Move, progress: Progress) -> str | Move:
         """See Replanner."""

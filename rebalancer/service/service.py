@@ -34,7 +34,7 @@ from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.counting import counted
-from rebalancer.deadlines import CLOSING_SECONDS, Deadline
+from rebalancer.deadlines import CLOSING_SECONDS, Deadline, StopRequest
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution.journal import rotate
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
@@ -49,12 +49,12 @@ from rebalancer.reporting.metrics import LEADER, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import words
-from rebalancer.run.memory import Finding, finding
+from rebalancer.run.memory import finding
 from rebalancer.run.run import Run, RunEnvironment
 from rebalancer.service.endpoints import STARTING, Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.waiting import FINISHING_SECONDS, EarlyRuns, WarmCluster
-from rebalancer.signals import StopSignals, stop_on_signal
+from rebalancer.signals import stop_on_signal
 from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
 
@@ -90,7 +90,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
     _settings: ServiceOptions
     _api: RawApi
     _cluster: LiveCluster
-    _signals: StopSignals
+    _stop: StopRequest
     _policy: PolicyInForce
     _metrics: RunMetrics
     _seen: RunState | None = None  # in plan mode: what earlier plans found
@@ -124,20 +124,15 @@ class Runs(msgspec.Struct, eq=False, dict=True):
 
     def sight(self, seconds: float) -> Sight:
         """What a run now would find. Raises what a plan does, and takes at most so long."""
-        api = self._api.until(Deadline(time.monotonic() + seconds, stop=self._signals.stop))
+        api = self._api.until(Deadline(time.monotonic() + seconds, stop=self._stop))
         loaded = self._policy.loaded
-
         minding = [strategy for strategy in STRATEGIES if strategy.minds_nodes]
         usable = any(strategy.settings_in(loaded.policy) is not None for strategy in minding)
-
-        def found() -> Sight:
-            known = self._known(api)
-            unseen = replace(self._options, observed=lambda _observation, _state: None)  # no run's
-            (inputs,) = read_inputs(unseen, (loaded,), api, known, cluster=self._cluster)
-            return sight_of(inputs, usable=usable)
-
         free_cycles()
-        return self._signals.interruptibly(found)
+        known = self._known(api)
+        unseen = replace(self._options, observed=lambda _observation, _state: None)  # no run's
+        (inputs,) = read_inputs(unseen, (loaded,), api, known, cluster=self._cluster)
+        return sight_of(inputs, usable=usable)
 
     def compare(self) -> None:
         """Compare what schedulers have bound with what is computed, where it is time to.
@@ -146,11 +141,11 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         """
         following = self._following
         end = time.monotonic() + COMPARING_SECONDS
-        api = self._api.until(Deadline(end, stop=self._signals.stop))
-        self._signals.interruptibly(lambda: following.look(api))
+        api = self._api.until(Deadline(end, stop=self._stop))
+        following.look(api)
         if not following.is_due():
             return
-        step = self._signals.interruptibly(lambda: following.step(self._policy.loaded, api))
+        step = following.step(self._policy.loaded, api)
         by_result = Counter[tuple[str, str]]() if step is None else step.by_result
         tally = following.tally
         assert tally is not None
@@ -168,7 +163,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             api=self._api,
             cluster=self._cluster,
             loaded=self._policy.loaded,
-            signals=self._signals,
+            stop=self._stop,
             policy_now=self._policy.now,
             held=held,
         )
@@ -196,19 +191,14 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         The load of too few nodes is a warning in the plan, where a run would refuse to act.
         """
         end = time.monotonic() + self.longest_seconds
-        api = self._api.until(Deadline(end, stop=self._signals.stop))
+        api = self._api.until(Deadline(end, stop=self._stop))
         given = self._options, (self._policy.loaded,), api
-
-        def planned() -> tuple[Plan, Finding]:
+        with span("run", acts=False):
             (inputs,) = read_inputs(*given, self._known(api), cluster=self._cluster, ignore_coverage=True)
             with span("plan") as making:
                 plan = make_plan(inputs)
                 making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
-            return plan, finding(inputs, plan)
-
-        with span("run", acts=False):
-            plan, found = self._signals.interruptibly(planned)
-        self._seen = found(self._seen or RunState())
+        self._seen = finding(inputs, plan)(self._seen or RunState())
         self._planned(plan)
         for move in plan.moves[:MAX_MOVES_SHOWN]:
             LOGGER.info(
@@ -259,36 +249,37 @@ class Service(msgspec.Struct, eq=False, dict=True):
         Raises InputError where there are no credentials or the address cannot be had.
         """
         app = Endpoints(self._health, self.metrics.registry)
+        stop = StopRequest()
+        api = open_api(self._options)
+        assert api is not None  # the command refuses a recorded cluster
+        api = api.until(Deadline(stop=stop))
         with (
-            stop_on_signal(self._policy.ask) as signals,
+            stop_on_signal(stop, self._policy.ask),
             answering(self._settings.host, self._settings.port, app) as url,
             contextlib.suppress(StopRequestedError),
         ):
             LOGGER.info("metrics and probes are at %s", url)
             self._show_policy()
-            api = signals.interruptibly(lambda: open_api(self._options))
-            assert api is not None  # the command refuses a recorded cluster
-            api = api.until(Deadline(stop=signals.stop))
             with open_cluster(api, ChangeLog()) as cluster:
-                given = (self._options, self._settings, api, cluster, signals, self._policy, self.metrics)
+                given = (self._options, self._settings, api, cluster, stop, self._policy, self.metrics)
                 runs = Runs(*given)
                 if self._settings.act:
-                    self._compete(api, signals, runs)
+                    self._compete(api, stop, runs)
                 else:
-                    self._loop(signals, runs, None)
+                    self._loop(stop, runs, None)
         LOGGER.info("asked to stop: ended in order")
         return int(ExitCode.DONE)
 
-    def _compete(self, api: RawApi, signals: StopSignals, runs: Runs) -> None:
+    def _compete(self, api: RawApi, stop: StopRequest, runs: Runs) -> None:
         """Lead whenever this replica has the lease, else stand by."""
         namespace, name = self._settings.lease.split("/")
         identity = holder_identity(uuid.uuid4().hex)
         seconds = self._settings.lease_seconds
         lease = RunLease(api, namespace, name, identity, time.time, duration_seconds=seconds)
-        while not signals.stop.is_set():
-            warm = WarmCluster(runs.read_cluster, signals.stop, runs.longest_seconds)
+        while not stop.is_set():
+            warm = WarmCluster(runs.read_cluster, stop, runs.longest_seconds)
             try:
-                held = self._stood_by(lease, signals, warm)
+                held = self._stood_by(lease, stop, warm)
                 if held is not None:
                     with self._leading(held):
                         LOGGER.info("leads: took %s", lease.where)
@@ -296,17 +287,17 @@ class Service(msgspec.Struct, eq=False, dict=True):
                             self._health.ready("leads")
                         with self._health.busy_for(2 * FINISHING_SECONDS):
                             warm.finish()
-                        self._loop(signals, runs, held)
+                        self._loop(stop, runs, held)
             finally:
                 with self._health.busy_for(FINISHING_SECONDS):
                     warm.end()
 
-    def _stood_by(self, lease: RunLease, signals: StopSignals, warm: WarmCluster) -> HeldLease | None:
+    def _stood_by(self, lease: RunLease, stop: StopRequest, warm: WarmCluster) -> HeldLease | None:
         """The lease, once it could be taken; None when asked to stop."""
         watch = LeaseWatch(lease)
         last = ""
         self.metrics.stands_by()
-        while not signals.stop.is_set():
+        while not stop.is_set():
             self._tend()
             try:
                 with self._health.busy_for(self._settings.lease_seconds):
@@ -325,7 +316,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
                     self._health.failing(warm.trouble)
                 elif warm.is_read:
                     self._health.ready("stands by")
-            signals.stop.wait(min(LOOK_SECONDS, self._settings.lease_seconds / 10))
+            stop.wait(min(LOOK_SECONDS, self._settings.lease_seconds / 10))
         return None
 
     @contextlib.contextmanager
@@ -340,13 +331,13 @@ class Service(msgspec.Struct, eq=False, dict=True):
             with self._health.busy_for(self._settings.lease_seconds + CLOSING_SECONDS):
                 held.release()
 
-    def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
+    def _loop(self, stop: StopRequest, runs: Runs, held: HeldLease | None) -> None:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
         self.metrics.set(LEADER, 1)
         began = self._last_began(runs) if held is not None else -float("inf")
         early = EarlyRuns(runs.sight, time.monotonic)
         early.planned(runs.hot_nodes)
-        while self._waited(began, signals, held, early, runs):
+        while self._waited(began, stop, held, early, runs):
             self._tend()  # the newest policy is the one of the run
             began = self._began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
@@ -392,10 +383,10 @@ class Service(msgspec.Struct, eq=False, dict=True):
         return max(self._began, time.monotonic() - age if age >= 0 else -float("inf"))
 
     def _waited(
-        self, began: float, signals: StopSignals, held: HeldLease | None, early: EarlyRuns, runs: Runs
+        self, began: float, stop: StopRequest, held: HeldLease | None, early: EarlyRuns, runs: Runs
     ) -> bool:
         """Wait until the run after the one that began then is due, or early; False to stop or stand by."""
-        while not signals.stop.is_set() and (held is None or held.held):
+        while not stop.is_set() and (held is None or held.held):
             settings = self._policy.loaded.policy.hot_nodes
             due = began + max(settings.run_interval, MIN_INTERVAL_SECONDS)
             left = due - time.monotonic()
@@ -407,7 +398,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
             if begins:
                 return held is None or held.held
             self._compare(runs)
-            signals.stop.wait(min(left, LOOK_SECONDS))
+            stop.wait(min(left, LOOK_SECONDS))
         return False
 
     def _compare(self, runs: Runs) -> None:

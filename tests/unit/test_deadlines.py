@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from rebalancer.deadlines import Deadline, StopRequest
-from rebalancer.errors import StopRequestedError
-from rebalancer.signals import stop_on_signal
-from tests.interruptions import signalled_everywhere
+from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline, StopRequest
+from rebalancer.errors import StopRequestedError, UnreachableError
 from tests.waiting import NEVER_SECONDS, no_hang
 
 
@@ -116,43 +112,32 @@ def test_what_a_run_finishes_has_time_after_its_end_and_after_a_request_to_stop(
     assert closing.stopped
 
 
-def test_a_second_request_to_stop_leaves_half_a_second(clock: Clock) -> None:
+def test_a_second_request_to_stop_leaves_half_a_second_for_an_answer_and_another_half_to_close(
+    clock: Clock,
+) -> None:
     stop = StopRequest(clock)
-    closing = Deadline(clock=clock, stop=stop).finishing(20)
+    answer = Deadline(clock=clock, stop=stop).finishing(ANSWER_SECONDS)
+    closing = Deadline(clock=clock, stop=stop).finishing(CLOSING_SECONDS)
     stop.set()
     clock.now += 1
     stop.hurry()
-    assert not closing.stopped
+    assert not answer.stopped
+    clock.now += 0.5
+    assert (answer.stopped, closing.stopped) == (True, False)
     clock.now += 0.5
     assert closing.stopped
 
 
-def test_a_second_signal_at_any_place_of_a_wait_is_an_interruption_and_no_defect() -> None:
-    ended: set[object] = set()
-
-    def wait() -> None:
-        with stop_on_signal() as signals:
-            handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signals.stop.set()
-            try:
-                signal.signal(signal.SIGTERM, handler)
-                found = Deadline(stop=signals.stop).finishing(20.0).bound("add", lambda: 1 + 1)
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                while signal.getitimer(signal.ITIMER_REAL)[0]:  # what was put off is still to come
-                    time.sleep(0)
-                ended.add(found)
-            except BaseException as error:  # noqa: BLE001 - whichever it is
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                ended.add(type(error))
-
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        places = signalled_everywhere(wait, signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-    assert ended == {2, KeyboardInterrupt}
-    assert places > 50
+def test_work_that_waits_for_nothing_looks_for_both(clock: Clock) -> None:
+    stop = StopRequest(clock)
+    deadline = Deadline(at=160.0, clock=clock, stop=stop)
+    deadline.check("plan")
+    clock.now = 160.0
+    with pytest.raises(UnreachableError, match="plan: no time is left for it"):
+        deadline.check("plan")
+    stop.set()
+    with pytest.raises(StopRequestedError, match="plan: asked to stop"):
+        deadline.check("plan")
 
 
 def test_a_pause_that_nobody_cuts_short_lasts_as_long_as_asked(clock: Clock) -> None:

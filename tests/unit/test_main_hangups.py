@@ -10,7 +10,13 @@ import pytest
 
 from rebalancer.__main__ import _outlive_hangups
 
-SERVICES = ("serve", "serve --act", "--log-format=json serve", "--log-format json -v serve --listen :8080")
+SERVICES = (
+    "serve",
+    "serve --act",
+    "--log-format=json serve",
+    "--log-format json -v serve --listen :8080",
+    "extender --listen :8888",
+)
 OTHERS = (
     "",
     "plan",

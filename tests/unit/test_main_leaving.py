@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from rebalancer.errors import ExitCode
+from tests.waiting import HANG_SECONDS
 
 PROGRAM = """
 import atexit, sys, threading, time
@@ -49,30 +51,58 @@ def test_the_exit_code_the_output_and_what_is_cleaned_up_are_the_programs(
         cleaned.unlink()
 
 
-def test_an_interruption_while_a_data_class_is_made_leaves_with_the_code_of_an_interruption(
-    tmp_path: Path,
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "work", ["while True: pass", "threading.Event().wait()", "raise SystemExit(sys.stdin.readline())"]
+)
+def test_a_signal_ends_what_only_reads_at_once_and_takes_away_what_must_not_stay(
+    tmp_path: Path, number: signal.Signals, work: str
 ) -> None:
-    program = """
-import os, signal, sys
+    """Whatever it is at: computing, waiting for a thread, or waiting for input."""
+    program = f"""
+import atexit, pathlib, sys, threading
 import rebalancer.cli.program, rebalancer.__main__
 
 def main():
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        exec("import os, signal; os.kill(os.getpid(), 15); signal.pause()")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    key = pathlib.Path(sys.argv[1])
+    key.write_text("a key")
+    atexit.register(key.unlink)
+    print("begun", flush=True)
+    {work}
 
 rebalancer.cli.program.main = main
 rebalancer.__main__.start()
 """
-    (tmp_path / "interrupted.py").write_text(program)  # started as python -m rebalancer is
-    command = [sys.executable, "-m", "interrupted"]
-    path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
-    environment = {**os.environ, "PYTHONPATH": path}
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    key = tmp_path / "key"
+    started = subprocess.Popen(
+        [sys.executable, "-c", program, str(key)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "begun\n"
+        started.send_signal(number)
+        code = started.wait(HANG_SECONDS)
+        assert started.stderr is not None
+        said = started.stderr.read()
 
-    assert (ended.returncode, ended.stderr) == (130, "")
+    assert (code, said) == (ExitCode.INTERRUPTED, "")
+    assert not key.exists()
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    program = """
+import signal
+import rebalancer.cli.program, rebalancer.__main__
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+rebalancer.cli.program.main = lambda: signal.raise_signal(signal.SIGHUP)
+rebalancer.__main__.start()
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_fault_in_compiled_code_says_in_which_line_it_happened() -> None:

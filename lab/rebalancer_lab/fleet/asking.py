@@ -11,6 +11,7 @@ from msgspec import UNSET
 from rebalancer.agreement.following import watch_agreement
 from rebalancer.cli.output import Output, progress_bar
 from rebalancer.counting import counted
+from rebalancer.deadlines import StopRequest
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.eviction import why_protected
@@ -119,9 +120,10 @@ def _emptiable(prepared: PreparedInputs) -> int:
 def show_agreement(fleet: Sequence[Cluster], output: Output, seconds: float, decisions: int | None) -> int:
     """Follow all clusters at once, as ``watch_agreement`` does one; write what was found of each in a row."""
     gate = Gate()
+    stop = StopRequest()
 
     def row(name: str, options: PlanOptions) -> ClusterRow:
-        found = watch_agreement(options, seconds, decisions, lambda *_: None, gate.open, signals.stop)
+        found = watch_agreement(options, seconds, decisions, lambda *_: None, gate.open, stop)
         why = found.suspects[0].sentence if found.suspects else ""
         return ClusterRow(
             cluster=name, decisions=found.decisions, landed=found.landed, held_by=why, answer=found
@@ -129,6 +131,6 @@ def show_agreement(fleet: Sequence[Cluster], output: Output, seconds: float, dec
 
     if len(fleet) > MAX_FOLLOWED:
         raise InputError(f"{len(fleet)} contexts are more than {MAX_FOLLOWED}", hint="name fewer at once")
-    with stop_on_signal() as signals, progress_bar("clusters", len(fleet)) as advance:
+    with stop_on_signal(stop), progress_bar("clusters", len(fleet)) as advance:
         rows = list(ask_each(fleet, row, lambda *of: failed_rows(*of)[0], advance, len(fleet), gate))
     return write_rows(rows, output, DECISIONS)

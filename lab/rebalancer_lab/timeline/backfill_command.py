@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rebalancer.cli.output import Output, emit, progress, progress_bar
 from rebalancer.cluster import times
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.counting import counted
-from rebalancer.errors import InputError, StopRequestedError
+from rebalancer.errors import InputError
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
@@ -30,7 +31,6 @@ from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import plain, sample
-from rebalancer.signals import stop_on_signal
 from rebalancer_lab.timeline.backfill import Backfilled, backfill
 from rebalancer_lab.timeline.history import History, pieces
 from rebalancer_lab.timeline.simulator_recordings import recordings
@@ -52,44 +52,35 @@ def backfill_timeline(
     loaded = policy_of(options)
     connection, labels = _connection(loaded, address)
     writer = TimelineWriter(folder, max_bytes)
-    with stop_on_signal() as signals:
+    api = open_api(options)
+    live = observe(options, (loaded,), api)
+    end = math.floor(live.now / every) * every
+    first = end - math.floor(lasts / every) * every
+    moments = [first + every * number for number in range(round((end - first) / every) + 1)]
+    moments = [at for at in moments if writer.last is None or at > writer.last + _SAME_SECONDS]
+    if not moments:
+        raise InputError(
+            f"ends at {times.render(writer.last or end)}: nothing is missing since", where=str(folder)
+        )
+    needs = Needs(live.snapshot, live.now, live.own_pod, RecordedResponses(live.now))
+    needs.add(loaded, scheduler_facts(live, loaded))
+    questions = [query for place, query in needs.requests if place.address == connection.address]
 
-        def found() -> Backfilled:
-            api = open_api(options)
-            live = observe(options, (loaded,), api)
-            end = math.floor(live.now / every) * every
-            first = end - math.floor(lasts / every) * every
-            moments = [first + every * number for number in range(round((end - first) / every) + 1)]
-            moments = [at for at in moments if writer.last is None or at > writer.last + _SAME_SECONDS]
-            if not moments:
-                raise InputError(
-                    f"ends at {times.render(writer.last or end)}: nothing is missing since", where=str(folder)
-                )
-            needs = Needs(live.snapshot, live.now, live.own_pod, RecordedResponses(live.now))
-            needs.add(loaded, scheduler_facts(live, loaded))
-            questions = [query for place, query in needs.requests if place.address == connection.address]
+    def ask(query: PrometheusQuery, until: float) -> bytes:
+        return LivePrometheus(connection, api, until)(query.selecting(labels))
 
-            def ask(query: PrometheusQuery, until: float) -> bytes:
-                return LivePrometheus(connection, api, until)(query.selecting(labels))
-
-            def wait() -> None:
-                if signals.stop.wait(1.0 / per_second):
-                    raise StopRequestedError("asked to stop; the same command goes on from there")
-
-            snapshot = live.snapshot
-            series = len(snapshot.pods) * _SERIES_OF_POD + len(snapshot.nodes) * _SERIES_OF_NODE
-            with progress_bar("moments", len(moments)) as advance:
-                return backfill(
-                    replace(live, starts=None),
-                    lambda piece: History(ask, piece, every, wait),
-                    pieces(moments, series),
-                    lambda observation: writer.write(observation, None),
-                    {connection.address: questions} if questions else {},
-                    str(folder),
-                    advance,
-                )
-
-        result = signals.interruptibly(found)
+    snapshot = live.snapshot
+    series = len(snapshot.pods) * _SERIES_OF_POD + len(snapshot.nodes) * _SERIES_OF_NODE
+    with progress_bar("moments", len(moments)) as advance:
+        result = backfill(
+            replace(live, starts=None),
+            lambda piece: History(ask, piece, every, lambda: time.sleep(1.0 / per_second)),
+            pieces(moments, series),
+            lambda observation: writer.write(observation, None),
+            {connection.address: questions} if questions else {},
+            str(folder),
+            advance,
+        )
     emit(result, output, backfill_table)
 
 

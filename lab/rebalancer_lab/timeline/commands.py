@@ -25,6 +25,7 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output
+from rebalancer.deadlines import StopRequest
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.signals import stop_on_signal
@@ -54,8 +55,9 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
     from rebalancer_lab.timeline.recording import record_timeline  # noqa: PLC0415 - not for --help
 
     ends = time.time() + lasts if lasts is not None else math.inf
-    with stop_on_signal() as signals:
-        record_timeline(options, folder, max_size, every, ends, signals, LOGGER.info, LOGGER.warning)
+    stop = StopRequest()
+    with stop_on_signal(stop):
+        record_timeline(options, folder, max_size, every, ends, stop, LOGGER.info, LOGGER.warning)
 
 
 @timeline.command("backfill")

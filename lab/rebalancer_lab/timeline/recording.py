@@ -10,13 +10,13 @@ from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import known_state, observe, open_cluster
 from rebalancer.observe.timeline import TimelineWriter
 from rebalancer.planning.inputs import Observation
 from rebalancer.policy.policy_file import LoadedPolicy
-from rebalancer.signals import StopSignals
 from rebalancer.state.run_state import RunState
 
 
@@ -26,7 +26,7 @@ def record_timeline(
     max_bytes: int,
     every_seconds: float,
     ends: float,
-    signals: StopSignals,
+    stop: StopRequest,
     wrote: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:
@@ -39,14 +39,15 @@ def record_timeline(
     loaded = policy_of(options)
     api = open_api(options)
     assert api is not None  # a timeline is recorded of a live cluster
+    api = api.until(Deadline(stop=stop))
     writer = TimelineWriter(folder, max_bytes)
     failure = None
     is_recorded = False
     with open_cluster(api) as cluster:
-        while not signals.stop.is_set():
+        while not stop.is_set():
             began = time.monotonic()
             try:
-                observation, state = signals.interruptibly(lambda: _moment(options, loaded, api, cluster))
+                observation, state = _moment(options, loaded, api, cluster)
             except StopRequestedError:
                 break
             except InputError:
@@ -65,7 +66,7 @@ def record_timeline(
             if time.time() + every_seconds > ends:
                 break
             free_cycles()
-            signals.stop.wait(max(every_seconds - (time.monotonic() - began), 0.0))
+            stop.wait(max(every_seconds - (time.monotonic() - began), 0.0))
     if failure is not None and not is_recorded:
         raise failure
 

@@ -11,6 +11,7 @@ the other; a task that kills its worker again costs its own trial only:
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
 import signal
@@ -18,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -150,8 +151,14 @@ class Workers:
 
 
 def processes(count: int) -> Workers:
-    """So many processes of this machine."""
+    """So many processes of this machine, which end with this one however that ends."""
+    atexit.register(_end_children)
     return Workers(lambda: ProcessPoolExecutor(count, get_context("spawn"), _begin))
+
+
+def _end_children() -> None:
+    for child in active_children():
+        child.kill()
 
 
 def _begin() -> None:

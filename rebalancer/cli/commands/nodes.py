@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -21,10 +22,9 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress
-from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
+from rebalancer.errors import ExitCode, InputError, RebalancerError
 from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.reporting.render import TABLES, Format
-from rebalancer.signals import stop_on_signal
 
 if TYPE_CHECKING:
     from rebalancer.cluster.snapshot import Snapshot
@@ -103,23 +103,20 @@ def nodes(
         return int(ExitCode.DONE)
     from rebalancer.cluster.dumps.listing import free_cycles  # noqa: PLC0415 - imports numpy
 
-    with stop_on_signal() as signals:
-        while not signals.stop.wait(every or _EVERY_SECONDS):
-            try:
-                found = signals.interruptibly(look)
-            except StopRequestedError:
-                break
-            except RebalancerError as error:
-                LOGGER.warning("%s", error)  # the next reading may succeed
-                continue
-            if output.format in TABLES and sys.stdout.isatty():
-                click.clear()
-            elif output.format in TABLES:
-                click.echo()  # a line between two tables
-            show(found)
-            sys.stdout.flush()
-            free_cycles()
-    return int(ExitCode.DONE)
+    while True:  # until a signal ends the program
+        time.sleep(every or _EVERY_SECONDS)
+        try:
+            found = look()
+        except RebalancerError as error:
+            LOGGER.warning("%s", error)  # the next reading may succeed
+            continue
+        if output.format in TABLES and sys.stdout.isatty():
+            click.clear()
+        elif output.format in TABLES:
+            click.echo()  # a line between two tables
+        show(found)
+        sys.stdout.flush()
+        free_cycles()
 
 
 def _check_watch(options: PlanOptions, output: Output, every: float | None, *, watch: bool) -> None:

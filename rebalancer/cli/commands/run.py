@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import select
 import sys
 import time
 from collections.abc import Callable
@@ -36,6 +34,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, console, emit, show, style, write_page
 from rebalancer.counting import counted
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
 from rebalancer.reporting.render import TABLES, Format
@@ -109,14 +108,14 @@ def run(
             dry_run = run_options.dry_run
             ask = not yes and not dry_run and _can_be_asked()
             cluster = run_options.cluster or options.kube_cluster or options.context or ""
-            shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask, cluster=cluster)
-            plan, outcomes = _carried_out(options, run_options, shown, metrics)
+            stop = StopRequest()
+            shown = functools.partial(
+                _show_plan, stop=stop, output=output, dry_run=dry_run, ask=ask, cluster=cluster
+            )
+            plan, outcomes = _carried_out(options, run_options, stop, shown, metrics)
             code = session.exit_code = outcomes.exit_code
         except RebalancerError as error:
             code = int(error.exit_code)
-            raise
-        except KeyboardInterrupt:
-            code = int(ExitCode.INTERRUPTED)
             raise
         finally:
             if metrics is not None:
@@ -193,6 +192,7 @@ def _check_written(option: str, path: Path | None) -> None:
 def _carried_out(
     options: PlanOptions,
     run_options: RunOptions,
+    stop: StopRequest,
     show_plan: Callable[[Plan], None],
     metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
@@ -210,6 +210,7 @@ def _carried_out(
             replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             (watching,) if metrics is None else (watching, metrics.follow),
+            stop,
             planned,
         )
 
@@ -233,7 +234,13 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
 
 
 def _show_plan(
-    plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False, cluster: str = ""
+    plan: Plan,
+    *,
+    stop: StopRequest,
+    output: Output,
+    dry_run: bool = False,
+    ask: bool = False,
+    cluster: str = "",
 ) -> None:
     """Show people the plan, and ask them; programs read the outcomes, which hold the moves.
 
@@ -247,9 +254,14 @@ def _show_plan(
         try:
             if dry_run:
                 target.print("DRY RUN: nothing is changed")
-            show(target, plan_table(plan, style(target, output)))
-            target.print()
-            target.file.flush()
+            table = plan_table(plan, style(target, output))
+
+            def shown() -> None:
+                show(target, table)
+                target.print()
+                target.file.flush()
+
+            Deadline(stop=stop).bound("show the plan", shown)  # its reader may be slow, or stand still
         except BrokenPipeError as error:
             raise StopRequestedError(
                 "the output was closed before the plan was shown: nothing was evicted"
@@ -260,20 +272,22 @@ def _show_plan(
         if cluster:
             where = f"{cluster} ({plan.source})"
         question = f"Evict {counted(count, 'pod')} on {where}?"
-        if not _confirmed(question):
+        if not _confirmed(question, stop):
             raise StopRequestedError("not confirmed: nothing was evicted")
 
 
-def _confirmed(question: str) -> bool:
+def _confirmed(question: str, stop: StopRequest) -> bool:
     """Ask, and wait for the answer as long as other runs are let wait for the lease."""
     click.echo(f"{question} [y/N]: ", nl=False, err=True)
-    with contextlib.suppress(OSError, ValueError):  # input that is not a file, as tests give it, never waits
-        if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
-            click.echo(err=True)
-            raise StopRequestedError(
-                f"not confirmed within {MAX_CONFIRMATION_SECONDS:.0f} s: nothing was evicted"
-            )
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    waits = Deadline(stop=stop).within(MAX_CONFIRMATION_SECONDS)
+    try:
+        answer = waits.bound("confirm the plan", sys.stdin.readline)
+    except TimeoutError as error:
+        click.echo(err=True)
+        raise StopRequestedError(
+            f"not confirmed within {MAX_CONFIRMATION_SECONDS:.0f} s: nothing was evicted"
+        ) from error
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:

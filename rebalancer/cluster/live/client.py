@@ -72,8 +72,7 @@ def object_path(version: str, namespace: str, *parts: str) -> str:
 class RequestRate:
     """How many requests a client sends: some at once, and then so many a second.
 
-    It takes no lock, which a signal could leave locked: where two threads ask at the same moment, one more
-    request may be sent.
+    It takes no lock: where two threads ask at the same moment, one more request may be sent.
     """
 
     def __init__(

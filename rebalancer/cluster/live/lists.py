@@ -263,10 +263,11 @@ def _opened(api: RawApi, kind: Kind, limit: Deadline) -> Iterator[Stream]:
 
     try:
         stream = limit.bound(what, open_stream)
-    except BaseException as error:  # a signal may raise what it likes
+    except TimeoutError as error:
         connections.end()
-        if isinstance(error, TimeoutError):
-            raise UnreachableError(f"{what}: {error}", where=api.host) from error
+        raise UnreachableError(f"{what}: {error}", where=api.host) from error
+    except StopRequestedError:
+        connections.end()
         raise
     over = threading.Event()
 

@@ -403,16 +403,14 @@ class _Plugin(subprocess.Popen[str]):
     """A login plugin. The official client waits for it without end, also when it renews a login."""
 
     def communicate(self, *_: Any, **__: Any) -> tuple[str, str]:
-        """What it wrote; it does not outlive whoever waits for that. Raises TimeoutError."""
+        """What it wrote. Raises TimeoutError, and then it has ended."""
         seconds = _ASKING_SECONDS if sys.stdout.isatty() else _PLUGIN_SECONDS
         with self:  # which closes its pipes
             try:
                 return super().communicate(timeout=seconds)
-            except BaseException as error:
+            except subprocess.TimeoutExpired:
                 self.kill()
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise TimeoutError(f"exec: the plugin did not end within {seconds:g} s") from None
-                raise
+                raise TimeoutError(f"exec: the plugin did not end within {seconds:g} s") from None
 
 
 def _check_bounds(paths: Iterable[str]) -> None:

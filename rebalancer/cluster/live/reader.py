@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from queue import Empty, SimpleQueue
+from queue import Full, Queue
 from typing import Generic, TypeVar
 
 import msgspec
@@ -49,11 +49,7 @@ class _Raised:
 
 
 class _Prefetcher(Generic[_Value]):
-    """The threads that make the values, and the queue they wait in.
-
-    A signal may throw the consumer out of any line, those of Python's own ``Queue`` and ``Event`` included,
-    which then stay locked for ever. So what it touches is a ``SimpleQueue``, which is one step of C code.
-    """
+    """The threads that make the values, and the queue they wait in."""
 
     def __init__(
         self,
@@ -63,10 +59,7 @@ class _Prefetcher(Generic[_Value]):
         workers: int,
     ) -> None:
         self._waiting = deque(sources)
-        self._values: SimpleQueue[object] = SimpleQueue()
-        self._room: SimpleQueue[None] = SimpleQueue()  # one for each value that may be made
-        for _ in range(buffer):
-            self._room.put(None)
+        self._values: Queue[object] = Queue(buffer)
         self._left = False  # nobody asks for more
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -80,7 +73,6 @@ class _Prefetcher(Generic[_Value]):
 
     def consume(self) -> Iterator[_Value]:
         while (value := self._values.get()) is not _END:
-            self._room.put(None)
             if isinstance(value, _Raised):
                 raise value.error
             yield value  # type: ignore[misc]
@@ -89,7 +81,6 @@ class _Prefetcher(Generic[_Value]):
         """Ask for no more; what is under way ends by its own deadline."""
         with self._lock:  # a thread that is being started has begun, and none is from now on
             self._left = True
-        self._room.put(None)  # so that one that waits looks at once
         for thread in self._threads:
             thread.join(_LOOK_SECONDS)
 
@@ -126,11 +117,9 @@ class _Prefetcher(Generic[_Value]):
 
     def _put(self, value: object) -> bool:
         while not self._left:
-            with contextlib.suppress(Empty):
-                self._room.get(timeout=_LOOK_SECONDS)
-                if not self._left:
-                    self._values.put(value)
-                    return True
+            with contextlib.suppress(Full):
+                self._values.put(value, timeout=_LOOK_SECONDS)
+                return True
         return False
 
 
@@ -201,6 +190,7 @@ class LiveReader:
             ) as events,
         ):
             for event in events:
+                self._api.retries.run.check("read the cluster")
                 kind = event.source.kind
                 if isinstance(event.what, lists.ListBegins):
                     progress(kind.plural)

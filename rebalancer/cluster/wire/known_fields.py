@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
-_VARINT = 0  # wire types of protobuf
-_LENGTH_DELIMITED = 2
-_START_GROUP = 3
-_END_GROUP = 4
-_FIXED_BYTES = {1: 8, 5: 4}  # by wire type
-
 _KUBELET = "the kubelet alone acts on it, once the pod is bound"
 _PROCESS = "how a container starts, is watched and ends"
 _MOUNT = "how a volume is mounted once the pod is bound"
@@ -196,77 +190,17 @@ def _refused(decoder: msgspec.json.Decoder[Any], encoded: bytes | memoryview | m
 
 
 def unknown_in_message(message: Message) -> list[str]:
-    """The fields of a message itself that are not known, such as ``field 45 of PodSpec``.
+    """The fields of a message itself that are not known, such as ``field 45 of PodSpec``."""
+    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415 - 0.1 s that dumps do without
 
-    protobuf's own ``UnknownFieldSet`` is of no use here. It calls Python for every field and does not look
-    whether that failed, so a signal whose handler raises there ends the process by a segmentation fault.
-    """
-    name, read, not_read = _name_and_tags(message.DESCRIPTOR)
-    return [
-        f"field {tag >> 3} of {name}"
-        for tag in _tags_written(message.SerializeToString())
-        if tag not in read and tag >> 3 not in not_read
-    ]
-
-
-def _tags_written(encoded: bytes) -> list[int]:
-    """The tag of each field of a message that protobuf wrote: eight times its number, plus its wire type.
-
-    The wire types are those of the encoding: https://protobuf.dev/programming-guides/encoding/#structure
-    Most tags and lengths are single bytes.
-    """
-    found: list[int] = []
-    position = 0
-    groups = 0
-    end = len(encoded)
-    while position < end:
-        tag = encoded[position]
-        position += 1
-        if tag >= 0x80:
-            tag, position = _varint(encoded, position - 1)
-        wire_type = tag & 0x07
-        groups -= wire_type == _END_GROUP
-        if not groups and wire_type != _END_GROUP:
-            found.append(tag)
-        groups += wire_type == _START_GROUP
-        if wire_type == _LENGTH_DELIMITED:
-            length = encoded[position]
-            position += 1
-            if length >= 0x80:
-                length, position = _varint(encoded, position - 1)
-            position += length
-        elif wire_type == _VARINT:
-            position = _varint(encoded, position)[1]
-        else:
-            position += _FIXED_BYTES.get(wire_type, 0)
-    return found
-
-
-def _varint(encoded: bytes, position: int) -> tuple[int, int]:
-    """The number that begins at a position, seven bits a byte and the lowest first, and where it ends."""
-    value = 0
-    shift = 0
-    while True:
-        byte = encoded[position]
-        value |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            return value, position
-        shift += 7
+    name, not_read = _name_and_not_read(message.DESCRIPTOR)
+    unknown = UnknownFieldSet(message)
+    numbers = [unknown[place].field_number for place in range(len(unknown))]
+    return [f"field {number} of {name}" for number in numbers if number not in not_read]
 
 
 @cache
-def _name_and_tags(message: Descriptor) -> tuple[str, frozenset[int], frozenset[int]]:
-    """What a message is called in JSON, the tags of what is read of it, and the numbers of what need not be.
-
-    What is read are texts, messages, integers and booleans.
-    """
-    from google.protobuf.descriptor import FieldDescriptor  # noqa: PLC0415 - 0.1 s that dumps do without
-
+def _name_and_not_read(message: Descriptor) -> tuple[str, frozenset[int]]:
+    """What a message is called in JSON, and the numbers of its fields that need not be read."""
     name = RECORDS.get(message.name, message.name)
-    texts = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
-    read = frozenset(
-        field.number << 3 | (_LENGTH_DELIMITED if field.type in texts else _VARINT)
-        for field in message.fields
-    )
-    return name, read, frozenset(_not_read(name).values())
+    return name, frozenset(_not_read(name).values())

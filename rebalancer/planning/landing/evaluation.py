@@ -514,6 +514,7 @@ class MoveEvaluator:
 
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
+        self._inputs.ensure_wanted()
         found = partial(placements_of, self._schedulers, candidate, state, predecessor)
         return self.placements.of(state, placement_key(candidate, state, predecessor), found)
 

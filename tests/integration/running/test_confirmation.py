@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.deadlines import StopRequest
 from rebalancer.errors import SafetyError
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
@@ -26,7 +27,7 @@ def confirmed(cluster: HotCluster, meanwhile: Callable[[Plan], Any]) -> Outcomes
     kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
     options = PlanOptions(policy_path=policy, kubeconfig=kubeconfig, state_path=cluster.folder / "state.json")
     run_options = RunOptions(journal=cluster.folder / "journal.jsonl")
-    _, outcomes = run_pipeline(options, run_options, (), meanwhile)
+    _, outcomes = run_pipeline(options, run_options, (), StopRequest(), meanwhile)
     return outcomes
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.deadlines import StopRequest
 from rebalancer.execution.events import RunFinished, Subscriber, WaveStarted
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
@@ -58,6 +59,7 @@ class FakePipeline:
         options: PlanOptions,
         run_options: RunOptions,
         observers: Sequence[Subscriber],
+        _stop: StopRequest,
         show_plan: Callable[[Plan], None],
     ) -> tuple[Plan, Outcomes]:
         self.asked.append(replace(options, progress=PlanOptions().progress))

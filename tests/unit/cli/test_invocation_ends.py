@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -21,7 +16,6 @@ from rebalancer.errors import (
     UnreachableError,
 )
 from tests.unit.cli.conftest import FakePipeline, Program
-from tests.waiting import no_hang, until_interrupted
 
 
 @pytest.mark.parametrize(
@@ -87,55 +81,6 @@ def test_an_interrupt_leaves_with_130(rebalancer_program: Program, pipeline: Fak
 
     assert result.exit_code == 130
     assert result.stderr.strip() == "error: interrupted"
-
-
-def test_sigterm_unwinds_as_an_interrupt_does(
-    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    unwound = []
-
-    def interrupted(_options: Any) -> Any:
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            signal.pause()
-        finally:
-            unwound.append(True)
-
-    monkeypatch.setattr("rebalancer.run.plan.make_plan", interrupted)
-
-    assert rebalancer_program("plan").exit_code == 130
-    assert unwound == [True]
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-class Destroyed:
-    """A signal comes while its destructor runs; Python drops what the handler raises there."""
-
-    def __del__(self) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0)
-
-
-@pytest.mark.parametrize(
-    "afterwards", [until_interrupted, lambda: int("a wrong answer")], ids=["goes on", "fails"]
-)
-def test_a_signal_that_a_callback_swallows_interrupts_and_is_no_error_of_the_input(
-    rebalancer_program: Program,
-    pipeline: FakePipeline,
-    monkeypatch: pytest.MonkeyPatch,
-    afterwards: Callable[[], object],
-) -> None:
-    def interrupted(_options: Any) -> Any:
-        Destroyed()
-        afterwards()
-
-    monkeypatch.setattr("rebalancer.run.plan.make_plan", interrupted)
-    with no_hang("the signal ends the command"):
-        result = rebalancer_program("plan")
-
-    assert (result.exit_code, result.stderr.strip()) == (130, "error: interrupted")
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

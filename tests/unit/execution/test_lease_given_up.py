@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.errors import LeaseHeldError
+from rebalancer.errors import LeaseHeldError, StopRequestedError
 from rebalancer.execution.lease import LeaseLostError, LeaseWatch, RunLease
 from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
@@ -87,44 +87,19 @@ def test_a_lease_that_is_given_up_names_nobody_and_lasts_a_second(
     assert (found["holderIdentity"], found["leaseDurationSeconds"]) == ("", 1)
 
 
-def interrupting(moments: int) -> Callable[[], None]:
-    """Raises what a second signal does, so many times."""
-    left = [None] * moments
-
-    def interrupt() -> None:
-        if left:
-            left.pop()
-            raise KeyboardInterrupt
-
-    return interrupt
-
-
-@pytest.mark.parametrize("moment", ["while_reading", "while_writing", "once_written"])
-def test_a_second_signal_while_it_is_given_up_leaves_it_free(
-    api: RawApi, time: FakeTime, server: LeaseServer, moment: str
-) -> None:
-    held = lease_of(api, time).acquire()
-    setattr(server, moment, interrupting(1))
-    with pytest.raises(KeyboardInterrupt):
-        held.release()
-    assert spec(server)["holderIdentity"] == ""
-
-
-def test_a_third_signal_waits_for_nothing(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
-    held = lease_of(api, time).acquire()
-    server.while_reading = interrupting(2)
-    with pytest.raises(KeyboardInterrupt):
-        held.release()
-    assert spec(server)["holderIdentity"] == "one"
-
-
 @pytest.mark.parametrize("take", [RunLease.acquire, lambda lease: LeaseWatch(lease).look()])
 @pytest.mark.parametrize("moment", ["while_writing", "once_written"])
-def test_a_second_signal_while_it_is_taken_leaves_it_free(
+def test_a_lease_that_may_have_been_taken_when_nobody_waits_for_the_answer_any_more_is_given_up(
     api: RawApi, time: FakeTime, server: LeaseServer, moment: str, take: Callable[[RunLease], object]
 ) -> None:
-    setattr(server, moment, interrupting(1))
-    with pytest.raises(KeyboardInterrupt):
+    stopping = [StopRequestedError("a second signal")]
+
+    def interrupt() -> None:
+        if stopping:
+            raise stopping.pop()
+
+    setattr(server, moment, interrupt)
+    with pytest.raises(StopRequestedError):
         take(lease_of(api, time))
     assert server.item is None or spec(server)["holderIdentity"] == ""
 

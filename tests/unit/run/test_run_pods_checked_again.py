@@ -16,7 +16,6 @@ from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.planning.plan import Move, Progress
 from rebalancer.run import run
 from rebalancer.run.memory import RunMemory
-from rebalancer.signals import StopSignals
 from tests.unit.execution.builders import a_move, an_observed_pod
 from tests.unit.planning.builders import a_policy
 
@@ -53,12 +52,10 @@ def a_replanner(first: Any, clock: float, *later: Any) -> Any:
     plan = SimpleNamespace(moves=())
     planned = SimpleNamespace(inputs=first, prepared=None, plan=plan, age=SimpleNamespace(fresh=False))
     readings = deque(later)
-    signals = cast("StopSignals", SimpleNamespace(interruptibly=lambda work: work()))
     replanner: Any = run._Replanner(
         cast("Any", planned),
         RunMemory(None, None),
         lambda _: readings.popleft(),
-        signals,
         clock=lambda: clock,
     )
     replanner._inputs = lambda _state: readings.popleft()

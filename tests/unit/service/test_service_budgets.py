@@ -86,8 +86,8 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
             cluster.passes(seconds, "waits")
 
     begins = time.now
-    signals: Any = SimpleNamespace(stop=Stop())
-    runs = Runs(options, service._settings, api, None, signals, service._policy, RunMetrics())  # type: ignore[arg-type]
+    stop: Any = Stop()
+    runs = Runs(options, service._settings, api, None, stop, service._policy, RunMetrics())  # type: ignore[arg-type]
     longest = runs.longest_seconds
 
     def act(_held: Any) -> Any:
@@ -106,7 +106,7 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
     monkeypatch.setattr(runs, "compare", compare)
     monkeypatch.setattr(runs, "sight", sight)
     monkeypatch.setattr(runs, "read_cluster", lambda _deadline: None)
-    service._compete(api, signals, runs)
+    service._compete(api, stop, runs)
     assert not cluster.failed_probes
     assert "GET rebalancer" in cluster.asked
     if seconds < 30.0:

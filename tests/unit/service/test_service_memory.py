@@ -51,7 +51,7 @@ def test_what_a_run_leaves_is_freed_before_the_next(monkeypatch: pytest.MonkeyPa
     )
     stop = SimpleNamespace(is_set=lambda: len(left) == RUNS, wait=wait)
     service = Service(PlanOptions(), ServiceOptions())
-    service._loop(SimpleNamespace(stop=stop), runs, None)  # type: ignore[arg-type]
+    service._loop(stop, runs, None)  # type: ignore[arg-type]
 
     assert len(left) == RUNS
     assert left[-1]() is None

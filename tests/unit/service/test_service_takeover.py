@@ -76,10 +76,10 @@ def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float |
         compare=lambda: None,
         longest_seconds=300.0,
     )
-    signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=wait))
+    stop = SimpleNamespace(is_set=lambda: False, wait=wait)
     for _ in range(3):
         leads.held = True
-        service._loop(signals, runs, leads)  # type: ignore[arg-type]
+        service._loop(stop, runs, leads)  # type: ignore[arg-type]
     assert len(made) == 1
 
 
@@ -114,6 +114,6 @@ def test_a_replica_whose_runs_cannot_do_what_they_are_for_is_not_ready(code: int
         compare=lambda: None,
         longest_seconds=300.0,
     )
-    signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=lambda _seconds: None))
-    service._loop(signals, runs, leads)  # type: ignore[arg-type]
+    stop = SimpleNamespace(is_set=lambda: False, wait=lambda _seconds: None)
+    service._loop(stop, runs, leads)  # type: ignore[arg-type]
     assert service._health.not_ready == ("" if ready else "the state is full")

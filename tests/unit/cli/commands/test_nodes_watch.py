@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipe
     def make_plan(options: object) -> Plan:
         pipeline.asked.append(options)  # type: ignore[arg-type]
         if len(pipeline.asked) == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
+            raise KeyboardInterrupt
         if len(pipeline.asked) == 2 and pipeline.failure:
             raise pipeline.failure
         return pipeline.plan
@@ -32,7 +30,7 @@ def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipe
 def test_nodes_are_shown_until_interrupted(rebalancer_program: Program, watched: FakePipeline) -> None:
     result = rebalancer_program("nodes", "--watch", "--every", "1ms")
 
-    assert result.exit_code == ExitCode.DONE
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert result.stdout.count("3 nodes: 2 hot") == 2  # the third look was interrupted
 
 
@@ -53,7 +51,7 @@ def test_a_look_that_fails_is_an_error_line_and_the_next_one_may_succeed(
     watched.failure = UnreachableError("no answer")
     result = rebalancer_program("nodes", "--watch", "--every", "1ms")
 
-    assert result.exit_code == ExitCode.DONE
+    assert result.exit_code == ExitCode.INTERRUPTED
     assert "no answer" in result.stderr
     assert result.stdout.count("3 nodes: 2 hot") == 1  # the second failed, the third was interrupted
 

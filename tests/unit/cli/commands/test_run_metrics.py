@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.errors import LeaseHeldError
+from rebalancer.errors import LeaseHeldError, StopRequestedError
 from tests import loopback
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.waiting import ended
@@ -28,7 +28,11 @@ def test_metrics_are_written_when_the_run_ends(
 
 @pytest.mark.parametrize(
     ("failure", "code"),
-    [(LeaseHeldError("held by another"), 7), (KeyboardInterrupt(), 130), (ValueError("x"), 1)],
+    [
+        (LeaseHeldError("held by another"), 7),
+        (StopRequestedError("asked to stop"), 130),
+        (ValueError("x"), 1),
+    ],
 )
 def test_metrics_are_written_however_the_run_ends(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path, failure: BaseException, code: int

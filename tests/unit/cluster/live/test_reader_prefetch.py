@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
+from queue import Full, Queue
 from typing import Any
 
 import pytest
@@ -44,15 +44,15 @@ def test_no_more_values_are_made_than_may_wait(monkeypatch: pytest.MonkeyPatch) 
     made: list[int] = []
     third, no_room = threading.Event(), threading.Event()
 
-    class Watched(SimpleQueue[Any]):
-        def get(self, *arguments: Any, **options: Any) -> Any:
+    class Watched(Queue[Any]):
+        def put(self, *arguments: Any, **options: Any) -> None:
             try:
-                return super().get(*arguments, **options)
-            except Empty:
+                super().put(*arguments, **options)
+            except Full:
                 no_room.set()
                 raise
 
-    monkeypatch.setattr(reader, "SimpleQueue", Watched)
+    monkeypatch.setattr(reader, "Queue", Watched)
 
     def make() -> Iterator[int]:
         for number in range(100):
