@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from rebalancer.deadlines import StopRequest
+from rebalancer.errors import StopRequestedError
 from tests.unit.cli.conftest import FakePipeline, Program
+from tests.waiting import no_hang
+
+run = importlib.import_module("rebalancer.cli.commands.run")  # whose command has the same name
 
 
 @pytest.fixture
@@ -57,21 +67,37 @@ def test_on_a_terminal_only_a_yes_evicts(
     assert ("nothing was evicted" in result.stderr) != evicts
 
 
-def test_a_question_that_nobody_answers_frees_the_lease_in_time(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[float] = []
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A user at a terminal who types nothing."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as nobody, os.fdopen(writing, "w"):
+        monkeypatch.setattr(sys, "stdin", nobody)
+        yield
 
-    def nobody(_read: object, _write: object, _error: object, seconds: float) -> tuple[list[int], ...]:
-        waited.append(seconds)
-        return [], [], []
 
-    monkeypatch.setattr("rebalancer.cli.commands.run.select.select", nobody)
-    result = rebalancer_program("run", typed="y\n")
+@pytest.mark.usefixtures("silent")
+def test_a_question_that_nobody_answers_frees_the_lease_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_CONFIRMATION_SECONDS", 0.5)
+    with (
+        no_hang("a question is over"),
+        pytest.raises(StopRequestedError, match=r"not confirmed within 0 s: nothing was evicted"),
+    ):
+        run._confirmed("Evict 2 pods?", StopRequest())
 
-    assert waited == [180.0]
-    assert "not confirmed within 180 s: nothing was evicted" in result.stderr
-    assert "Outcome" not in result.stdout
+
+@pytest.mark.usefixtures("silent")
+def test_a_question_is_over_when_a_signal_asks_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = StopRequest()
+    nobody = sys.stdin
+
+    def asked_meanwhile() -> str:
+        stop.set()
+        return nobody.readline()
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=asked_meanwhile))
+    with no_hang("a question is over"), pytest.raises(StopRequestedError, match="asked to stop"):
+        run._confirmed("Evict 2 pods?", stop)
 
 
 @pytest.mark.parametrize("option", ["--yes", "--dry-run"])
