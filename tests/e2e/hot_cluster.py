@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rebalancer.cluster import times
-from tests.e2e import clusters
+from tests.e2e import assets, clusters
 from tests.e2e.api import ApiRefusedError, Object
 from tests.e2e.audit import AuditedEviction, AuditLog
 from tests.e2e.command import Finished, Rebalancer
@@ -39,7 +39,7 @@ _POLICY = """
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 metadata: {{name: e2e}}
-scheduler: {{version: "1.34", allowUnverifiedVersion: true}}
+scheduler: {{version: "{minor}"}}
 load:
   sources: [{{loadWatcher: {{address: {address}}}}}]
 hotNodes:
@@ -162,7 +162,10 @@ class Round:
     def __post_init__(self) -> None:
         self.before = {pod["metadata"]["uid"]: pod for pod in self.cluster.pods()}
         policy = _POLICY.format(
-            address=self.cluster.watcher.address, wave_timeout=self.wave_timeout, steer=self.cluster.steer
+            minor=assets.MINOR,
+            address=self.cluster.watcher.address,
+            wave_timeout=self.wave_timeout,
+            steer=self.cluster.steer,
         )
         folder = self.cluster.folder / self.name
         kubeconfig = self.cluster.control_plane.kubeconfig

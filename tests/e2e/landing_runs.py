@@ -252,6 +252,7 @@ def _show_scheduler(api: Api, node: str) -> None:
             },
             "spec": {
                 "nodeName": node,
+                "hostNetwork": True,
                 "containers": [container],
                 "tolerations": [{"operator": "Exists"}],
                 "automountServiceAccountToken": False,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e import clusters
+from tests.e2e import assets, clusters
 from tests.e2e.api import Api, ApiRefusedError
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
@@ -37,7 +37,7 @@ def policy(address: str, moves: int, wave_size: int, wave_timeout: str, **safety
             "apiVersion": "rebalancer/v1alpha1",
             "kind": "RebalancePolicy",
             "metadata": {"name": "brakes"},
-            "scheduler": {"version": "1.34", "allowUnverifiedVersion": True},
+            "scheduler": {"version": assets.MINOR},
             "load": {"sources": [{"loadWatcher": {"address": address}}], "minCoverage": "1%"},
             "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 95}}]},
             "evictable": {"minAge": "0s", "protect": []},

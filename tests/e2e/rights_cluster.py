@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.e2e import assets
 from tests.e2e.api import Api, ApiRefusedError, Object, path_of
 from tests.e2e.clusters import deployment, namespace, node
 from tests.e2e.controlplane import ControlPlane
@@ -49,7 +50,7 @@ def policy(**settings: Any) -> Object:
         "apiVersion": "rebalancer/v1alpha1",
         "kind": "RebalancePolicy",
         "metadata": {"name": "rights"},
-        "scheduler": {"version": "1.34", "allowUnverifiedVersion": True},
+        "scheduler": {"version": assets.MINOR},
         "load": {"sources": [{"metricsServer": {}}], "maxAge": "15m"},
         "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 60}, "coolTo": {"cpu": 50}}]},
         "evictable": {"minAge": "0s", "protect": [], "jobs": True},

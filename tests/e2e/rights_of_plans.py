@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.e2e import assets
 from tests.e2e.api import Object
 from tests.e2e.rights_of_the_account import (
     READ,
@@ -111,4 +112,4 @@ def settings_for(right: Right) -> Object:
     if right.resource != "configmaps":
         return {}
     place = {"namespace": "scheduling", "name": right.name, "key": "scheduler-config.yaml"}
-    return {"scheduler": {"version": "1.34", "allowUnverifiedVersion": True, "configMap": place}}
+    return {"scheduler": {"version": assets.MINOR, "configMap": place}}

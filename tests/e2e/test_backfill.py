@@ -37,7 +37,7 @@ from rebalancer.policy.policy_file import LoadedPolicy, load_policy
 from rebalancer.reporting.render import Format
 from rebalancer_lab.timeline.backfill_command import backfill_timeline
 from tests.conftest import SUMMARY
-from tests.e2e import clusters, metrics
+from tests.e2e import assets, clusters, metrics
 from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.processes import wait_until
 from tests.integration.prometheus.servers import Samples, running
@@ -49,14 +49,14 @@ LATE = frozenset((5, 13, 21))  # moments two minutes after their change of scale
 PLANNED = frozenset((1, 2, 3, 4, 6, 10, 15, 19, 22, 23))
 SCRAPED_BEFORE = 7.0
 MIB = 1 << 20
-POLICY = """\
+POLICY = f"""\
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
-metadata: {name: day}
-scheduler: {version: "1.34", allowUnverifiedVersion: true}
-load: {sources: [{metricsServer: {}}]}
-hotNodes: {forRuns: 1, any: [{utilization: {cpu: 70}, coolTo: {cpu: 60}}]}
-evictable: {minAge: 0s}
+metadata: {{name: day}}
+scheduler: {{version: "{assets.MINOR}"}}
+load: {{sources: [{{metricsServer: {{}}}}]}}
+hotNodes: {{forRuns: 1, any: [{{utilization: {{cpu: 70}}, coolTo: {{cpu: 60}}}}]}}
+evictable: {{minAge: 0s}}
 """
 ROOM = {"cpu": 4, "memory": 16 << 30, "pods": 110, "ephemeral_storage": 100 << 30}
 REPLICAS = {"deployments": "kube_deployment_spec_replicas", "replicasets": "kube_replicaset_spec_replicas"}

@@ -19,7 +19,7 @@ import pytest
 
 from rebalancer.errors import ExitCode
 from tests.conftest import SUMMARY
-from tests.e2e import clusters
+from tests.e2e import assets, clusters
 from tests.e2e.api import Api, ApiRefusedError, Object
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
@@ -50,7 +50,7 @@ POLICY = """
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 metadata: {name: budgets}
-scheduler: {version: "1.34", allowUnverifiedVersion: true}
+scheduler: {version: "%(minor)s"}
 load:
   sources: [{loadWatcher: {address: %(address)s}}]
 hotNodes:
@@ -285,7 +285,7 @@ def test_availability_never_falls_below_its_budget_while_two_runs_and_a_third_cl
 
         def moved(track: str, lease: str, number: int) -> list[Finished]:
             """What one run after another did until one had its turn: it waits while the lease is held."""
-            policy = POLICY % {"address": server.address, "track": track}
+            policy = POLICY % {"minor": assets.MINOR, "address": server.address, "track": track}
             done: list[Finished] = []
             while not done or (done[-1].exit_code == ExitCode.LEASE_HELD and len(done) < 100):
                 folder = tmp_path / f"{track}-{number}-{len(done)}"

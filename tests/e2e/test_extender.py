@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.conftest import SUMMARY
+from tests.e2e import assets
 from tests.e2e.api import Api, Object
 from tests.e2e.clusters import deployment
 from tests.e2e.command import Rebalancer
@@ -80,7 +81,7 @@ def test_pods_land_where_the_articles_scores_say_and_a_run_follows_them(
 def _policy(url: str) -> Object:
     """The example's policy for pods that are minutes old, and for a scheduler outside the cluster."""
     policy: Object = yaml.safe_load((EXAMPLES / "pods-per-node" / "policy.yaml").read_text())
-    policy["scheduler"] |= {"version": "1.34"}
+    policy["scheduler"] |= {"version": assets.MINOR}
     policy["scheduler"]["extenders"][0]["urlPrefix"] = url
     policy["load"]["sources"] = [{"requests": {}}]
     policy["evictable"] |= {"minAge": "0s"}

@@ -137,12 +137,12 @@ def test_replacements_pass_by_nodes_above_cool_to_and_their_taints_go_too(tmp_pa
         hot = {name for name, load in cluster.loads.items() if load.cpu > 52}
         warm = set(sorted(cluster.loads.keys() - hot)[:2])
         cluster.loads.update(dict.fromkeys(warm, Load(51.0, 30.0)))
-        finished = given.run(f"--journal={given.journal}")
+        finished = given.run()
+        assert finished.exit_code == ExitCode.DONE, finished.stderr
         lines = read_journal(given.journal)
         [steering] = [line for line in lines if line["event"] == "steering"]
         outcomes = [line for line in lines if line["event"] == "outcome"]
 
-        assert finished.exit_code == ExitCode.DONE, finished.stderr
         assert set(steering["nodes"]) == hot | warm
         assert {line["result"] for line in outcomes} == {"Landed"}
         assert {line["node"] for line in outcomes} <= cluster.loads.keys() - hot - warm

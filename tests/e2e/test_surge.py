@@ -19,7 +19,7 @@ import yaml
 
 from rebalancer.errors import ExitCode
 from tests.conftest import SUMMARY
-from tests.e2e import clusters
+from tests.e2e import assets, clusters
 from tests.e2e.api import Api, Object
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
@@ -37,7 +37,7 @@ POLICY: dict[str, Any] = {
     "apiVersion": "rebalancer/v1alpha1",
     "kind": "RebalancePolicy",
     "metadata": {"name": "surge"},
-    "scheduler": {"version": "1.34", "allowUnverifiedVersion": True},
+    "scheduler": {"version": assets.MINOR},
     "hotNodes": {
         "forRuns": 1,
         "any": [{"utilization": {"cpu": HOT_ABOVE}, "coolTo": {"cpu": COOL_TO}}],
