@@ -4,9 +4,9 @@ It shares nothing with the planner's own search but what makes a plan valid, the
 is a plan that could be carried out. Pods are drawn by the excess that they would remove, until none moves any
 more. Every second search begins with moves of the best one known, some of which are left out.
 
-It may do what the planner may: a move whose relief does not pay, by ``planning.leastRelief`` and what moving
-the pod costs, is none, as seen from the end of the plan. Otherwise many small moves would be the best known,
-which the planner must not make.
+It may do what the planner may: a move whose relief does not pay, by ``planning.aggressiveness`` and what
+moving the pod costs, is none, as seen from the end of the plan. Otherwise many small moves would be
+the best known, which the planner must not make.
 
 Two plans are kept: the one that leaves the least excess, and the one that is worth most by what the planner
 compares plans by, in which each move costs points and each node that stays hot counts some. Searches begin
@@ -128,7 +128,7 @@ class _RandomSearch:
     ) -> tuple[float, dict[int, float], FloatArray]:
         """The excess left, what each pod moved relieved its node by, and the percentages of the hot nodes."""
         builder, moved, refused = self._start.copy(), dict[int, float](), dict[int, int]()
-        self._start.evaluator.placements.asked = 0  # maxPlacements is not what is asked here
+        self._start.evaluator.placements.asked = 0  # the bound of plans is not what is asked here
         self._start.evaluator.placements.forget()
         waiting = list(first)
         while True:

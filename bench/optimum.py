@@ -150,7 +150,7 @@ def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Reli
     counts: dict[int, float] = {}  # by column of points
     for node, column in cells:
         points[node, column] = columns
-        steeper = 1.0, hotness.overload, 2.0 * hotness.overload
+        steeper = (1.0, 1.0, 2.0)  # above coolTo, the threshold and 100 %
         for level, more in zip(hotness.steps[:, node, column].tolist(), steeper, strict=True):
             upper = level - float(percent[node, column])
             rows.add([(columns, -1.0), *_changes(problem, arrivals, node, column)], upper)

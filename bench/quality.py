@@ -1,7 +1,7 @@
 """How good plans are: against exact optima on random clusters, and against others on a recorded one.
 
 python -m bench.quality [--clusters 60] [--busy 20] [--loads 55,65,75] [--nodes 10,20] [--seconds 60]
-                        [--effort 1] [--bounds] [--from DUMP --policy FILE] [--seed 0]
+                        [--bounds] [--from DUMP --policy FILE] [--seed 0]
 
 Needs scipy (the extra ``bench``); the program itself does without. ``make quality DUMP=PATH`` brings it.
 """
@@ -27,7 +27,7 @@ from bench.optimum import (
     least_excess,
     problem_of,
 )
-from bench.random_clusters import NODES, random_inputs, with_effort
+from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.observe.plan_options import PlanOptions
@@ -231,10 +231,10 @@ def _kinds(nodes: int) -> dict[str, Callable[[int, float], PlanningInputs]]:
 
 
 def busy_clusters(
-    count: int, first_seed: int, loads: list[int], nodes: int, seconds: float, effort: float, *, bounds: bool
+    count: int, first_seed: int, loads: list[int], nodes: int, seconds: float, *, bounds: bool
 ) -> None:
     """Part (c): the excess left and the moves made, against the best known and the bounds, by mean load."""
-    print(f"\nclusters of {nodes} nodes, searchEffort {effort:g}; best known: ", end="")
+    print(f"\nclusters of {nodes} nodes; best known: ", end="")
     print(f"{seconds:g} s of random search for each, or the plan")
     print(
         "generator                 load  clusters  excess: before    left   known  ratio  worst  worth"
@@ -245,7 +245,7 @@ def busy_clusters(
             found: list[Relieved] = []
             seed = first_seed
             while len(found) < count:
-                inputs = with_effort(inputs_of(seed, load / 100), effort)
+                inputs = inputs_of(seed, load / 100)
                 seed += 1
                 if prepare(inputs).hotness.hot.any():
                     found.append(relieved(inputs, seconds, bounds=bounds))
@@ -269,7 +269,7 @@ def busy_clusters(
     print(
         "the plan leaves as little. worth: the same ratio of the points that plans are compared by: excess,"
     )
-    print("leastRelief for each unit of what the moves cost, and ten for each node that stays hot.")
+    print("the least relief for each unit of what the moves cost, and ten for each node that stays hot.")
     print("bound: by a mixed-integer program that chooses landings itself, which no")
     print("planner can; chains: that moves pods of cool nodes too")
 
@@ -325,7 +325,6 @@ def main() -> None:
     parser.add_argument("--loads", default="55,65,75", help="mean loads of busy clusters, percent")
     parser.add_argument("--nodes", default=f"10,{NODES}", help="sizes of busy clusters")
     parser.add_argument("--seconds", type=float, default=60.0, help="of random search for the best known")
-    parser.add_argument("--effort", type=float, default=1.0, help="planning.searchEffort of busy clusters")
     parser.add_argument("--bounds", action="store_true", help="with bounds, which take long")
     parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
     parser.add_argument("--policy", type=Path, help="the policy for the recorded cluster")
@@ -337,9 +336,7 @@ def main() -> None:
     if given.busy:
         loads = [int(load) for load in given.loads.split(",")]
         for nodes in map(int, given.nodes.split(",")):
-            busy_clusters(
-                given.busy, given.seed, loads, nodes, given.seconds, given.effort, bounds=given.bounds
-            )
+            busy_clusters(given.busy, given.seed, loads, nodes, given.seconds, bounds=given.bounds)
     if given.source:
         recorded_cluster(given.source, given.policy, given.scheduler_config, given.seed)
 

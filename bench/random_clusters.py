@@ -64,12 +64,6 @@ def random_inputs(seed: int, mean_load: float | None = None, nodes: int = NODES)
     return inputs_of(items, usage, f"random-{seed}", policy())
 
 
-def with_effort(inputs: PlanningInputs, effort: float) -> PlanningInputs:
-    """The same under another ``planning.searchEffort``."""
-    planning = inputs.policy.planning.model_copy(update={"search_effort": effort})
-    return msgspec.structs.replace(inputs, policy=inputs.policy.model_copy(update={"planning": planning}))
-
-
 def no_items() -> dict[str, list[dict[str, Any]]]:
     """An empty cluster whose every kind was read."""
     return {kind.plural: [] for kind in KINDS if kind not in METRICS}

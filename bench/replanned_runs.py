@@ -1,6 +1,6 @@
 """Runs that plan again, each with many draws of where the scheduler puts replacements.
 
-python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--effort 1] [--steer hot]
+python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--steer hot]
 
 One run tells little: among nodes that are alike the scheduler draws, and what a run makes of a cluster
 depends on that. Each row is a cluster of ``bench.loaded_clusters`` whose pods were made just now, as they are
@@ -24,7 +24,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from bench.loaded_clusters import MOST_EVICTIONS, MOST_HOT, loaded_inputs
-from bench.random_clusters import with_effort
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDraws
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
@@ -104,7 +103,6 @@ def main() -> None:
     )
     parser.add_argument("--seeds", default="1-4,101-106", help="FIRST-LAST, several with commas")
     parser.add_argument("--draws", type=int, default=20, help="runs on each cluster")
-    parser.add_argument("--effort", type=float, default=1.0, help="planning.searchEffort")
     parser.add_argument("--steer", default="none", choices=("none", *_STEER_NODES), help="which nodes")
     arguments = parser.parse_args()
     print(
@@ -117,7 +115,7 @@ def main() -> None:
         for seed in range(int(first), int(last or first) + 1):
             start = time.process_time()
             inputs = with_steering(just_made(loaded_inputs(seed)), arguments.steer)
-            runs = drawn_runs(with_effort(inputs, arguments.effort), arguments.draws)
+            runs = drawn_runs(inputs, arguments.draws)
             every += runs
             print(f"{seed:4d}  {summary(runs)} {time.process_time() - start:8.1f}", flush=True)
     print(f" all  {summary(every)} {time.process_time() - began:8.1f}")

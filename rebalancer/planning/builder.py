@@ -46,6 +46,9 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
 
+MAX_PLACEMENTS = 20_000
+"""Most placements that are computed for a plan: some ten seconds on a large cluster."""
+
 
 class Bound(msgspec.Struct, frozen=True):
     """A limit on evictions within some time, or from some nodes or namespaces."""
@@ -270,7 +273,7 @@ class PlanBuilder:
         self.moves: list[PlannedMove] = []
         self._inputs = inputs
         self._policy = inputs.policy
-        self._most = inputs.policy.planning.max_placements
+        self._most = MAX_PLACEMENTS
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
         self._classes = scenarios.all[0].after_termination.classes
@@ -296,8 +299,7 @@ class PlanBuilder:
         other._later = None
         other.used = self.used.copy(limits)
         if placements is not None:
-            most = self._policy.planning.max_placements
-            other._most = min(most, self.evaluator.placements.asked + placements)
+            other._most = min(MAX_PLACEMENTS, self.evaluator.placements.asked + placements)
         return other
 
     def restore(self, earlier: PlanBuilder) -> None:
@@ -324,10 +326,9 @@ class PlanBuilder:
 
     def search_ended(self) -> NotMoved:
         """The reason for pods that the search did not reach."""
-        most = self._policy.planning.max_placements
-        if self._most < most:
+        if self._most < MAX_PLACEMENTS:
             return NotMoved(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
-        return NotMoved(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
+        return NotMoved(Reason.SEARCH_ENDED, f"a plan computes at most {MAX_PLACEMENTS:,} placements")
 
     def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> NotMoved | None:
         """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""

@@ -1,4 +1,4 @@
-"""What it costs to restart a pod, weighed by the policy.
+"""What it costs to restart a pod.
 
 Every eviction costs 1, for the restart alone; what makes a restart worse adds to it. So a move of cost 2 must
 remove twice the excess of a move of cost 1 to be as worthwhile.
@@ -7,14 +7,15 @@ remove twice the excess of a move of cost 1 to be as worthwhile.
     db-0    one of 2 replicas, 150 s until ready, one volume       1 + 0.5 × 0.5 + 0.5 × 0.5 + 0.25  = 1.75
     api-1   one of 10 replicas, one of them was moved to its node  1 + 0.5 × 0.1 + 4 × 1             = 5.05
 
-``planning.leastRelief`` is the least that a move must remove for each unit. On a node of many small pods no
+Each level of ``planning.aggressiveness`` asks for a least relief: the points that a move must remove for each
+unit. On a node of many small pods no
 move removes as much, yet together they may cool it. So where a node's movable pods suffice to end its being
 hot, a move is judged by what is usual there: half of what they remove for each unit is enough, down to a
-tenth of leastRelief. A node that stays hot whatever moves is not worth many small restarts.
+tenth of that least. A node that stays hot whatever moves is not worth many small restarts.
 
-    leastRelief 1   pods of 20 points at a cost of 1    usual 20    a move must remove 1 point
+    least relief 1  pods of 20 points at a cost of 1    usual 20    a move must remove 1 point
                     pods of 0.8 points                  usual 0.8   0.4 points
-                    pods of 0.1 points                  usual 0.1   0.1 points, a tenth of leastRelief
+                    pods of 0.1 points                  usual 0.1   0.1 points, a tenth of it
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
-from rebalancer.state.run_state import RunState
+from rebalancer.state.run_state import COOLDOWN_WINDOW_SECONDS, RunState
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
@@ -42,7 +43,20 @@ _OLD_SECONDS = 7 * 86_400.0  # age at which the cost of age reaches its maximum
 # Pods of one hour are as old, or the order of two whose costs are rounded would change from plan to plan.
 _CREATED_WITHIN_SECONDS = 3600.0
 _SHARE_OF_USUAL = 0.5  # a move that removes so much of what is usual on its node, for its cost, is worthwhile
-_SHARE_OF_ASKED = 0.1  # of leastRelief, which every move must remove for each unit, whatever is usual
+_SHARE_OF_ASKED = 0.1  # of the least relief, which every move must remove for each unit, whatever is usual
+
+# How much each aspect of a restart, from 0 to 1, counts beside 1 for the restart itself. What counts more in
+# one cluster than in another is a key of ``planning.weights``.
+_WEIGHTS: Mapping[str, float] = {
+    # What their owners annotate is a wish: another pod goes first if it relieves half as much.
+    "pod_deletion_cost": 1.0,
+    "eviction_cost": 1.0,
+    "age": 0.1,  # an old pod is no better than a young one but for its caches: it decides between equals
+    "replicas": 0.5,  # one of two replicas serves half of the requests
+    "readiness": 0.5,
+    "volumes": 0.5,  # detaching and attaching a volume takes about as long as a slow start
+    "moved_here": 4.0,  # so that a node is left by the pods first that no run has brought there
+}
 
 
 class Disruption:
@@ -56,8 +70,16 @@ class Disruption:
         self._took = seconds_to_ready(inputs.state)
 
     def costs(self, rows: Sequence[PodRow]) -> FloatArray:
-        """(rows,) the weighted sum of the costs of restarting each pod, every one of them from 0 to 1."""
-        weights = self._weights
+        """(rows,) what restarting each pod costs: the weighted sum of its aspects."""
+        of_policy = {"priority": self._weights.priority, "time_to_ready": self._weights.time_to_ready}
+        weights = {**_WEIGHTS, **of_policy}
+        total = np.zeros(len(rows))
+        for name, values in self.aspects(rows).items():
+            total += weights[name] * values
+        return total
+
+    def aspects(self, rows: Sequence[PodRow]) -> Mapping[str, FloatArray]:
+        """(rows,) by aspect: how bad a restart of each pod is in it, from 0 to 1."""
         workloads = [self._workloads.of(row) for row in rows]
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
         annotations = [self._pods.annotations[row] for row in rows]
@@ -71,18 +93,17 @@ class Disruption:
         names = self._inputs.snapshot.nodes.names
         here = [(item.key, names[self._pods.node[row]]) for row, item in zip(rows, workloads, strict=True)]
         unready = ~self._pods.ready[list(rows)]  # restarting an unready pod takes nothing away
-        return np.asarray(
-            weights.priority * _spread(priorities)
-            + weights.pod_deletion_cost * _spread(deletion)
-            + weights.age * age
-            + weights.replicas * few
-            + weights.readiness * np.where(unready, 0.0, degraded)
-            + weights.eviction_cost * _spread(eviction)
-            + weights.time_to_ready * np.array([self._slowness(item) for item in workloads])
-            + weights.volumes * np.array([self._volumes(row) for row in rows])
-            + weights.moved_here * np.array([item in self._brought for item in here]),
-            np.float64,
-        )
+        return {
+            "priority": _spread(priorities),
+            "pod_deletion_cost": _spread(deletion),
+            "age": age,
+            "replicas": few,
+            "readiness": np.where(unready, 0.0, degraded),
+            "eviction_cost": _spread(eviction),
+            "time_to_ready": np.array([self._slowness(item) for item in workloads]),
+            "volumes": np.array([self._volumes(row) for row in rows]),
+            "moved_here": np.array([item in self._brought for item in here], np.float64),
+        }
 
     def _volumes(self, row: PodRow) -> float:
         """From 0 without persistent volumes to 1 with several."""
@@ -97,9 +118,9 @@ class Disruption:
 
     @cached_property
     def _brought(self) -> frozenset[tuple[str, str]]:
-        """The workloads that were moved within the cooldownWindow, each with a node that it was moved to."""
+        """The workloads that runs moved lately, each with a node that it was moved to."""
         state = self._inputs.state
-        since = self._inputs.now - self._inputs.policy.planning.cooldown_window
+        since = self._inputs.now - COOLDOWN_WINDOW_SECONDS
         moves = state.moves if state else ()
         return frozenset(
             (f"{move.namespace}/{move.workload}", move.to_node)
@@ -128,7 +149,7 @@ def seconds_to_ready(state: RunState | None) -> Mapping[str, list[float]]:
 def least_relief(asked: float, usual: float) -> float:
     """The points that a move off a node must remove for each unit of its cost.
 
-    ``asked`` is the policy's leastRelief, ``usual`` the points that are usual on the node.
+    ``asked`` is the least relief of a level of aggressiveness, ``usual`` what is usual on the node.
     """
     return max(min(asked, _SHARE_OF_USUAL * usual), _SHARE_OF_ASKED * asked)
 

@@ -62,7 +62,6 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     because: Mapping[int, tuple[str, ...]]  # by node row
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
     waiting: Mapping[int, str] = {}  # nodes that are not hot, yet pods wait there
-    overload: float = 0.0  # how much more a point above the threshold counts than one above coolTo
     # (nodes,) not hot, but not known to be cool either, of those that may be hot and that a pod may move to
     warm: BoolArray = _NONE
     # (nodes, resources) hot_above where a node may be hot by it: no rule leaves the node out, and pods wait
@@ -92,8 +91,8 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     def excess(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         """(…, resources) the same points, those that hurt pods more counted more: what plans reduce.
 
-        With ``overload`` 1 a point above coolTo counts 1, one above the threshold 2, one above 100 % 4, and
-        one above the threshold of a further rule 1 more. So a point off the hotter of two nodes never counts
+        A point above coolTo counts 1, one above the threshold 2, one above 100 % 4, and one above the
+        threshold of a further rule 1 more. So a point off the hotter of two nodes never counts
         less, and a plan that cannot reach the lowest of several thresholds reaches for the next.
         """
         return np.where(self.resources[rows], self._points(rows, percent), 0.0)
@@ -107,7 +106,8 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         levels = self.steps[:, rows]
         levels = levels[:, None] if percent.ndim == levels.ndim else levels  # many percentages of one node
         above, hot, further, starving = _beyond(percent, levels)
-        return np.asarray(above + self.overload * (hot + further + 2.0 * starving), np.float64)
+        # Each step above another level counts on top of the steps below it.
+        return np.asarray(above + hot + further + 2.0 * starving, np.float64)
 
     @cached_property
     def steps(self) -> FloatArray:
@@ -395,7 +395,6 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
         because={row: tuple(sentences) for row, sentences in levels.because.items()},
         names=levels.names,
         waiting=waiting,
-        overload=inputs.policy.planning.overload,
         warm=np.asarray(may_be_hot & reachable & ~hot & ~cool, np.bool_),
         makes_hot=levels.makes_hot,
     )

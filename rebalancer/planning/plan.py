@@ -272,12 +272,12 @@ class Benefit(Value, frozen=True):
     """What the plan gains, and what it costs."""
 
     hot_nodes: Change
-    excess: Change  # points above coolTo, as ``planning.overload`` counts them, over hot nodes
+    excess: Change  # points above coolTo over hot nodes, those that hurt pods more counted more
     peak: dict[str, Change] = {}  # percent of the busiest node, by resource
     deviation: dict[str, Change] = {}  # standard deviation over the nodes in points, by resource
     pods_moved: int = 0
     pods: int = 0  # that run in the cluster
-    cost: float = 0.0  # 1 for each eviction, and what makes it worse, by planning.weights
+    cost: float = 0.0  # 1 for each eviction, and what makes it worse
     score: float = 0.0  # points of excess removed for each unit of cost
     hottest: HottestNode | None = None  # None where no node is hot, and in plans of earlier versions
 
@@ -395,7 +395,7 @@ class PlanDifference(Value, frozen=True):
     hot: tuple[int, int]  # hot nodes before each plan
     still_hot: tuple[int, int]  # and after it
     excess: tuple[float, float] | None  # points that each plan leaves; None where a plan does not say
-    cost: tuple[float, float] | None  # of the moves, by planning.weights
+    cost: tuple[float, float] | None  # of the moves
     same_moves: int  # the same pod, with the same landings
     changed: tuple[ChangedMove, ...]
     settings: tuple[ChangedSetting, ...] = ()  # where both policies are known

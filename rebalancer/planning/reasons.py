@@ -143,7 +143,7 @@ class Reason(StrEnum):
     LANDED_BADLY = (
         "LandedBadly",
         "the last move of its workload landed badly, and that was recently",
-        "planning.badLandingCooldown",
+        "planning.cooldown",
     )
     BUDGET = "Budget", "its disruption budget allows no disruption at the moment"
     HOT_TOO_BRIEFLY = (
@@ -175,8 +175,8 @@ class Reason(StrEnum):
     NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is above coolTo"
     LITTLE_RELIEF = (
         "LittleRelief",
-        "moving it relieves its node by less than the policy's planning.leastRelief asks for",
-        "planning.leastRelief",
+        "moving it relieves its node by less than the policy's planning.aggressiveness asks for",
+        "planning.aggressiveness",
     )
     SIBLINGS = (
         "Siblings",
@@ -185,8 +185,7 @@ class Reason(StrEnum):
     GROUP = "Group", "it would move only together with another pod, which stays"
     SEARCH_ENDED = (
         "SearchEnded",
-        "the search ended without a better plan that moves this pod too, at planning.maxPlacements or before",
-        "planning.maxPlacements",
+        "the search ended without a better plan that moves this pod too; its length is bounded",
     )
 
 

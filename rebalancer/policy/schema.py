@@ -139,12 +139,15 @@ DEFAULT_AGGRESSIVENESS = 3
 
 
 class Level(msgspec.Struct, frozen=True):
-    """What one aggressiveness level stands for; the fields are those of ``Planning``."""
+    """What one aggressiveness level stands for."""
 
     min_gain: float  # points
     confidence: float
     partial_relief: bool
-    least_relief: float  # points above coolTo for each unit of cost
+    least_relief: float  # points above coolTo that a move must remove for each unit of its cost
+    # A replacement is counted on to be placed while its predecessor still terminates; else it must land well
+    # once that is gone too.
+    counts_on_termination: bool = False
 
 
 LEVELS: Mapping[int, Level] = {
@@ -152,8 +155,13 @@ LEVELS: Mapping[int, Level] = {
     2: Level(min_gain=10.0, confidence=0.97, partial_relief=True, least_relief=1.5),
     3: Level(min_gain=5.0, confidence=0.95, partial_relief=True, least_relief=1.0),
     4: Level(min_gain=3.0, confidence=0.90, partial_relief=True, least_relief=0.2),
-    5: Level(min_gain=1.0, confidence=0.80, partial_relief=True, least_relief=0.0),
+    5: Level(
+        min_gain=1.0, confidence=0.80, partial_relief=True, least_relief=0.0, counts_on_termination=True
+    ),
 }
+BOLDEST = max(LEVELS)
+SET_BY_LEVEL = ("min_gain", "confidence", "partial_relief")
+"""The keys of planning that a policy may name itself."""
 
 
 Weight = Annotated[float, Field(ge=0, le=1000)]
@@ -161,37 +169,12 @@ Weight = Annotated[float, Field(ge=0, le=1000)]
 
 
 class Weights(PolicyModel):
-    """What moving a pod costs beside 1 for its restart: each aspect, from 0 to 1, times its weight."""
+    """What counts more or less from one cluster to another of what moving a pod costs."""
 
-    fit: Weight = setting(1.0, "Load moved beyond what has to leave the node, per 100 percentage points.")
-    fragmentation: Weight = setting(
-        0.5,
-        "How little its leaving narrows the gap between cpu and memory of a node that is hot in one of them.",
-    )
     priority: Weight = setting(1.0, "Priority, compared with the other pods of the node.")
-    pod_deletion_cost: Weight = setting(
-        1.0, "Its pod-deletion-cost annotation, compared with the other pods of the node."
-    )
-    age: Weight = setting(0.1, "Age: from 0 for a new pod to 1 after a week, by the hour of its creation.")
-    replicas: Weight = setting(0.5, "1 divided by the desired replicas of its controller.")
-    readiness: Weight = setting(
-        0.5, "Share of its controller's replicas that are not ready; 0 for an unready pod."
-    )
-    eviction_cost: Weight = setting(
-        1.0,
-        "Its annotation scheduling.koordinator.sh/eviction-cost, compared with the other pods of the node.",
-    )
     time_to_ready: Weight = setting(
         0.5,
         "How long replacements of its workload took to be ready in earlier runs; 1 from 5 minutes on.",
-    )
-    volumes: Weight = setting(
-        0.5, "Persistent volumes, which must be attached anew: 0.5 for one, 1 for more."
-    )
-    moved_here: Weight = setting(
-        4.0,
-        "1 where a run within cooldownWindow has moved a pod of its workload to its node, so that others "
-        "move first.",
     )
     spread: Weight = setting(
         1.0,
@@ -209,9 +192,9 @@ class Planning(PolicyModel):
 
     aggressiveness: int = setting(
         DEFAULT_AGGRESSIVENESS,
-        "How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement). Where the "
-        "policy does not name them, it sets minGain (15, 10, 5, 3, 1), confidence (0.99, 0.97, 0.95, 0.9, "
-        "0.8), partialRelief (false at 1) and leastRelief (4, 1.5, 1, 0.2, 0).",
+        "How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement): the relief that "
+        "a move must bring for its cost, and where the policy does not name them minGain (15, 10, 5, 3, 1), "
+        "confidence (0.99, 0.97, 0.95, 0.9, 0.8) and partialRelief (false at 1).",
         ge=1,
         le=5,
     )
@@ -226,20 +209,6 @@ class Planning(PolicyModel):
         LEVELS[DEFAULT_AGGRESSIVENESS].partial_relief,
         "Move pods off a hot node even if it stays hot.",
     )
-    least_relief: float = setting(
-        LEVELS[DEFAULT_AGGRESSIVENESS].least_relief,
-        "Minimum relief of a move, in percentage points above coolTo for each unit of its cost. Many small "
-        "pods that cool their node together need less.",
-        ge=0,
-        le=100,
-    )
-    overload: float = setting(
-        1.0,
-        "How much more a point of excess counts above the threshold than below it; above 100 percent "
-        "three times that. With 0 all count alike.",
-        ge=0,
-        le=100,
-    )
     confidence: float = setting(
         LEVELS[DEFAULT_AGGRESSIVENESS].confidence,
         "Minimum probability that every landing still to come of a run is acceptable. One that was verified "
@@ -249,33 +218,13 @@ class Planning(PolicyModel):
     )
     cooldown: Duration = setting(
         3600.0,
-        "How long a workload is left alone after a run moved it; doubled with each further one within "
-        "cooldownWindow.",
-    )
-    cooldown_max: Duration = setting(86_400.0, "Maximum of a cooldown that was doubled.")
-    cooldown_window: Duration = setting(
-        172_800.0, "How far back the runs are counted that double a cooldown."
-    )
-    bad_landing_cooldown: Duration = setting(
-        86_400.0, "The cooldown after one of its pods landed badly or was not replaced."
+        "How long a workload is left alone after a run moved it; doubled with each further one within two "
+        "days, up to a day, and a day after one of its pods landed badly. 0s: no workload is left alone.",
     )
     max_after: Mapping[ResourceName, Percent] = setting(
         DEFAULT_MAX_AFTER,
         "No landing fills a node above these percentages of allocatable. Resources that are not named keep "
         "their defaults.",
-    )
-    termination_race: Literal["strict", "likely"] = setting(
-        "strict",
-        "Which landings must be acceptable: with the old pod still there and without it (strict), or only "
-        "the first (likely); for pods without a grace period always both.",
-    )
-    max_placements: int = setting(20000, "Most placements that are computed in a run.", ge=1)
-    search_effort: float = setting(
-        1.0,
-        "How many times as many placements as usual the search spends on other plans where heat is left, "
-        "up to half of maxPlacements. With 4, plans of small clusters mostly leave less; 0 tries none.",
-        ge=0,
-        le=100,
     )
     weights: Weights = setting(
         Weights.model_construct(),
@@ -285,12 +234,16 @@ class Planning(PolicyModel):
     @model_validator(mode="after")
     def _by_aggressiveness(self) -> Self:
         """What the policy does not name is as the aggressiveness level says."""
-        level = LEVELS[self.aggressiveness]
         named = self.model_fields_set
-        for key in Level.__struct_fields__:
+        for key in SET_BY_LEVEL:
             if key not in named:
-                object.__setattr__(self, key, getattr(level, key))
+                object.__setattr__(self, key, getattr(self.level, key))
         return self
+
+    @property
+    def level(self) -> Level:
+        """What its aggressiveness stands for."""
+        return LEVELS[self.aggressiveness]
 
     @model_validator(mode="after")
     def _with_default_max_after(self) -> Self:

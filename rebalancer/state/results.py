@@ -4,7 +4,7 @@ A run writes the name of a result into its journal, its outcomes and the state, 
 
     Pending    the run stops, with exit code 3, and shows the move in red
                the next run counts the pod's load as gone from its node and come to no other
-               further runs leave its workload alone for planning.badLandingCooldown
+               further runs leave its workload alone for a day
 """
 
 from __future__ import annotations

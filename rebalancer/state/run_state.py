@@ -169,6 +169,9 @@ MAX_MOVES = 5000
 MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
 MAX_BYTES = 900 << 10  # a ConfigMap holds 1 MiB
+MAX_COOLDOWN_SECONDS = 24 * 3600.0  # of a cooldown that doubled: what runs once a day is seen again
+COOLDOWN_WINDOW_SECONDS = 2 * MAX_COOLDOWN_SECONDS  # in which the runs count that double it
+BAD_LANDING_COOLDOWN_SECONDS = 24 * 3600.0  # after a landing that the plan did not allow: people look by then
 _MIN_MEMORY_SECONDS = 24 * 3600.0
 _PER_DAY_SECONDS = 26 * 3600.0  # what perDay counts, by clocks that differ by as much as a run accepts
 _MIN_SPACING_SECONDS = 1e-6  # the same run never counts twice
@@ -264,9 +267,7 @@ def memory_seconds(policy: RebalancePolicy) -> float:
     return max(
         _PER_DAY_SECONDS if "perDay" in policy.limits.rates else _MIN_MEMORY_SECONDS,
         2 * planning.cooldown,
-        planning.cooldown_max,
-        planning.cooldown_window,
-        planning.bad_landing_cooldown,
+        COOLDOWN_WINDOW_SECONDS,
     )
 
 
@@ -362,8 +363,8 @@ class MoveHistory:
     """Moves by the workload and by the controller of their pods, and the cooldown that follows from them.
 
     A workload is ``namespace/Kind/name``. One that a run moved is left alone for a time, which doubles with
-    each further run that moved it within a window: what keeps coming back as the cheapest answer is not an
-    answer. With a cooldown of 1 h, at most 24 h, and a window of 48 h:
+    each further run that moved it within two days, up to a day: what keeps coming back as the cheapest answer
+    is not an answer. With a cooldown of 1 h:
 
         moved by one run              left alone for 1 h
         moved again 2 h later         for 2 h
@@ -408,8 +409,6 @@ class MoveHistory:
         now: float,
         *,
         first: float,
-        most: float,
-        window: float,
         workload: str = "",
         controller_uid: str = "",
     ) -> float:
@@ -417,7 +416,7 @@ class MoveHistory:
         runs = {
             move.run or move.evicted_at
             for move in self.of(workload=workload, controller_uid=controller_uid)
-            if now - move.evicted_at < window
+            if now - move.evicted_at < COOLDOWN_WINDOW_SECONDS
         }
         doublings = min(max(0, len(runs) - 1), 60)
-        return max(first, min(first * 2.0**doublings, most))
+        return max(first, min(first * 2.0**doublings, MAX_COOLDOWN_SECONDS))

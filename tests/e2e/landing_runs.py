@@ -39,7 +39,7 @@ _POLICY: dict[str, Any] = {
     "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 70}, "coolTo": {"cpu": 55}}]},
     "evictable": {"minAge": "1s", "protect": []},
     "limits": {"perNode": 20, "perNamespace": 100, "perWorkload": "100%"},
-    "planning": {"minGain": 1, "maxPlacements": 1000000},
+    "planning": {"minGain": 1},
     "execution": {"waveSize": 12, "firstWave": 12, "waveTimeout": "180s", "onUnexpectedLanding": "continue"},
     "safety": {"maxPendingPods": 100},
 }

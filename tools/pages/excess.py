@@ -18,13 +18,13 @@ _WIDTH = 560
 _HEIGHT = 300
 _BOTTOM = _TOP + _HEIGHT
 _RIGHT = _LEFT + _WIDTH
-_OVERLOADS = ((0.0, "#787b7e"), (1.0, "#0087af"), (2.0, "#af5f00"))
+_COLOR = "#0087af"
 _LEVELS = ((_COOL_TO, "coolTo"), (_HOT_ABOVE, "threshold"), (100.0, "100 %"))
 _STYLE = "<style>text{font:14px system-ui,sans-serif;fill:#787b7e} path{fill:none;stroke-width:2}</style>"
 
 
 def excess_picture() -> str:
-    """An SVG with the excess of a node from 50 to 130 %, for three values of ``planning.overload``."""
+    """An SVG with the excess of a node from 50 to 130 %."""
     percents = np.arange(_COOLEST, _HOTTEST + 0.5, 0.5)
     size = f'viewBox="0 0 {_RIGHT + 90} {_BOTTOM + 50}"'
     lines = [
@@ -39,17 +39,14 @@ def excess_picture() -> str:
         lines.append(_text(_x(level), _BOTTOM + 20, name, 'text-anchor="middle"'))
     marks = range(0, _MOST + 1, 50)
     lines += [_text(_LEFT - 8, _y(points) + 5, str(points), 'text-anchor="end"') for points in marks]
-    for overload, color in _OVERLOADS:
-        pairs = zip(percents.tolist(), _excess(percents, overload), strict=True)
-        shown = [(_x(percent), _y(excess)) for percent, excess in pairs if excess <= _MOST]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in shown)
-        x, y = shown[-1]
-        lines.append(f'<path d="M{line}" stroke="{color}"/>')
-        lines.append(_text(x + 6, y + 5, f"overload {overload:g}", f'style="fill:{color}"'))
+    pairs = zip(percents.tolist(), _excess(percents), strict=True)
+    shown = [(_x(percent), _y(excess)) for percent, excess in pairs if excess <= _MOST]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in shown)
+    lines.append(f'<path d="M{line}" stroke="{_COLOR}"/>')
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _excess(percents: FloatArray, overload: float) -> list[float]:
+def _excess(percents: FloatArray) -> list[float]:
     levels = np.ones((len(percents), 1))
     hotness = Hotness(
         hot=levels[:, 0] > 0,
@@ -58,7 +55,6 @@ def _excess(percents: FloatArray, overload: float) -> list[float]:
         cool_to=_COOL_TO * levels,
         highest=_HOT_ABOVE * levels,
         because={},
-        overload=overload,
     )
     points: list[float] = hotness.excess(np.arange(len(percents)), percents[:, None])[:, 0].tolist()
     return points

@@ -62,9 +62,7 @@ ANNOTATIONS = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": (
         "names, separated by commas, of volumes that do not protect the pod by `LocalStorage`"
     ),
-    "controller.kubernetes.io/pod-deletion-cost": (
-        "of equally good pods the cheaper one is moved (`planning.weights.podDeletionCost`)"
-    ),
+    "controller.kubernetes.io/pod-deletion-cost": ("of equally good pods the cheaper one is moved"),
     "rebalancer/evict": (
         "`false`, also as `False`, `no`, `off`, `never` or `0`: the pod is never evicted (`Annotation`);"
         " any other value lifts the protections of the policy, but none that always holds"

@@ -408,12 +408,7 @@ def is_again(history: MoveHistory, pod: PodReference, inputs: PlanningInputs) ->
     planning = inputs.policy.planning
     workload = f"{pod.namespace}/{pod.workload}"
     cooldown = history.cooldown_seconds(
-        inputs.now,
-        first=planning.cooldown,
-        most=planning.cooldown_max,
-        window=planning.cooldown_window,
-        workload=workload,
-        controller_uid=pod.controller_uid,
+        inputs.now, first=planning.cooldown, workload=workload, controller_uid=pod.controller_uid
     )
     last = history.in_cooldown(inputs.now, cooldown, workload=workload, controller_uid=pod.controller_uid)
     return last is not None

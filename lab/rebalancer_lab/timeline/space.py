@@ -27,7 +27,7 @@ from rebalancer.documents.models import validate
 from rebalancer.errors import InputError
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
-from rebalancer.policy.schema import Level, RebalancePolicy
+from rebalancer.policy.schema import SET_BY_LEVEL, RebalancePolicy
 
 MAX_SETTINGS = 40
 MAX_VALUES = 1000
@@ -123,7 +123,7 @@ def named(policy: RebalancePolicy, document: Any) -> Any:
 
 def _unnamed_of_level(policy: RebalancePolicy) -> list[str]:
     """The keys of planning that follow from its aggressiveness."""
-    return [to_camel(key) for key in Level.__struct_fields__ if key not in policy.planning.model_fields_set]
+    return [to_camel(key) for key in SET_BY_LEVEL if key not in policy.planning.model_fields_set]
 
 
 def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
@@ -136,7 +136,7 @@ def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
     for path, setting in found.settings.items():
         where = ("settings", path)
         if path == "planning.aggressiveness" and not _unnamed_of_level(today.policy):
-            sets = " and ".join(map(to_camel, Level.__struct_fields__))
+            sets = " and ".join(map(to_camel, SET_BY_LEVEL))
             hint = "remove from today's policy those that are to follow from it"
             raise document.error(where, f"has no effect: today's policy names {sets}", hint=hint, key=True)
         if setting.below:

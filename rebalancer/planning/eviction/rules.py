@@ -41,6 +41,7 @@ from rebalancer.policy.scopes import closed
 from rebalancer.policy.units import parse_duration
 from rebalancer.profiles.types import DEFAULTS_SOURCE
 from rebalancer.state.results import BAD_RESULTS
+from rebalancer.state.run_state import BAD_LANDING_COOLDOWN_SECONDS
 
 EVICT = ("rebalancer/evict", "descheduler.alpha.kubernetes.io/evict")  # ours, and descheduler's
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
@@ -423,25 +424,22 @@ def cooldown(context: EvictionContext, row: PodRow) -> str | NotMoved:
     now = context.inputs.now
     if workload.key in context.moved_by_this_run:
         return f"{workload.name} was moved by this run, which moves it only once"
+    if not planning.cooldown:
+        return ""
     history = context.history
     cooldown = history.cooldown_seconds(
-        now,
-        first=planning.cooldown,
-        most=planning.cooldown_max,
-        window=planning.cooldown_window,
-        workload=workload.key,
-        controller_uid=workload.owner.uid,
+        now, first=planning.cooldown, workload=workload.key, controller_uid=workload.owner.uid
     )
-    for seconds, results, reason, name in (
-        (planning.bad_landing_cooldown, BAD_RESULTS, Reason.LANDED_BADLY, "badLandingCooldown"),
-        (cooldown, None, Reason.COOLDOWN, "cooldown"),
+    for seconds, results, reason in (
+        (BAD_LANDING_COOLDOWN_SECONDS, BAD_RESULTS, Reason.LANDED_BADLY),
+        (cooldown, None, Reason.COOLDOWN),
     ):
         last = history.in_cooldown(
             now, seconds, workload=workload.key, controller_uid=workload.owner.uid, results=results
         )
         if last is not None:
             ago = age_text(max(0.0, now - last.evicted_at))
-            message = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(seconds)}"
+            message = f"{workload.name} was moved {ago} ago ({last.result}), cooldown {age_text(seconds)}"
             return NotMoved(reason, message)
     return ""
 

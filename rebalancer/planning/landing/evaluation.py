@@ -47,6 +47,7 @@ from rebalancer.planning.landing.scenarios import (
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo, grace_period_seconds
+from rebalancer.policy.schema import BOLDEST
 from rebalancer.scheduling.framework.cycle import Placement, Preemption, Preemptions
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -331,7 +332,7 @@ def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, 
         return (Predecessor.SERVES,)
     if candidate.replaced_late:
         return (Predecessor.GONE,)
-    likely = inputs.policy.planning.termination_race == "likely" and not candidate.replaced_any_time
+    likely = inputs.policy.planning.level.counts_on_termination and not candidate.replaced_any_time
     if likely and grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row)) > 0:
         return (Predecessor.TERMINATES,)
     return (Predecessor.TERMINATES, Predecessor.GONE)
@@ -373,10 +374,10 @@ class MoveEvaluator:
         self.placements = KnownPlacements(len(self._names))
 
     def taking_the_race_as_likely(self) -> MoveEvaluator:
-        """The same under ``planning.terminationRace: likely``, which computes anew."""
+        """The same under the boldest aggressiveness, which counts on it, and computes anew."""
         policy = self._inputs.policy
         other = copy.copy(self)
-        planning = policy.planning.model_copy(update={"termination_race": "likely"})
+        planning = policy.planning.model_copy(update={"aggressiveness": BOLDEST})
         other._inputs = replace(self._inputs, policy=policy.model_copy(update={"planning": planning}))
         other.placements = KnownPlacements(len(self._names))
         return other

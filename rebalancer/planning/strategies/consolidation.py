@@ -205,12 +205,14 @@ class Consolidation(Strategy):
             saved = sum(nodes.saves(node) for node in emptied)
             return (round(saved, _DIGITS), -round(cost, _DIGITS)), plan, emptied
 
+        from rebalancer.planning.builder import MAX_PLACEMENTS  # noqa: PLC0415 - imports numpy
+
         best = tried(())
         order = self.order
         placements = best[1].builder.evaluator.placements
         known = {order}
         cells = placements.asked + _CELLS // max(len(nodes.leaving), 1)
-        last = min(cells, self.prepared.policy.planning.max_placements // 2)
+        last = min(cells, MAX_PLACEMENTS // 2)
         # Where none is emptied, each was tried by itself, and another order finds no more.
         while 0 < len(best[2]) < self._most and placements.asked < last:
             other = next((item for item in _others(order, best[2]) if item not in known), None)

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.model import PolicyModel, Unique
+from rebalancer.policy.schema import BOLDEST
 from rebalancer.policy.units import Duration
 
 if TYPE_CHECKING:
@@ -179,9 +180,9 @@ class Fragmentation(Strategy):
             made, *_ = self._made(wanted, likely)
             would = f"what would leave {names[back]} may land there again"
             if made:
-                words = f"{would}; planning.terminationRace: likely would make room on {made[2]}"
+                words = f"{would}; planning.aggressiveness {BOLDEST} would make room on {made[2]}"
             elif words.startswith(f"{self.prepared.pods.full_name(pod)} stays: "):
-                words = f"{would}, with planning.terminationRace: likely as well"
+                words = f"{would}, with planning.aggressiveness {BOLDEST} as well"
         doubtful = [f"{names[row]} {why}" for row, why in sorted(excluded.items())]
         if not doubtful:
             return words

@@ -219,6 +219,7 @@ class Misplaced(Strategy):
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
+        from rebalancer.planning.builder import MAX_PLACEMENTS  # noqa: PLC0415 - imports numpy
         from rebalancer.planning.landing.evaluation import (  # noqa: PLC0415 - imports numpy
             Predecessor,
             with_predecessor,
@@ -234,7 +235,7 @@ class Misplaced(Strategy):
         taint = self._untolerated(own, node, *_HARD) if _TAINTS in filters else ""
         if taint:
             return f"{_TAINTS}: it does not tolerate taint {taint}"
-        if self._looked_at >= prepared.policy.planning.max_placements:
+        if self._looked_at >= MAX_PLACEMENTS:
             return ""
         self._looked_at += 1
         state = plan.scenarios.all[0].after_termination

@@ -3,7 +3,7 @@
 It helps where the node is to blame: a broken device, a noisy neighbour, no route to a database. So a pod
 moves only where its replacement will run on another node, unless ``sameNode`` is true. A pod that fails
 everywhere is not moved again and again: its workload is left alone for ``planning.cooldown``, which doubles,
-and for ``planning.badLandingCooldown`` where the replacement did not become ready.
+and for a day where the replacement did not become ready.
 
     web-a   130 restarts    moves first; no other pod of web in the same run
     api-c   104 restarts    moves

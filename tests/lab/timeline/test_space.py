@@ -56,7 +56,7 @@ planning: {confidence: 0.99}
 
     assert space.policy({}).policy == today.policy
     planning = found.planning
-    assert (planning.min_gain, planning.partial_relief, planning.least_relief) == (15.0, False, 4.0)
+    assert (planning.min_gain, planning.partial_relief, planning.level.least_relief) == (15.0, False, 4.0)
     assert planning.confidence == 0.99  # which the policy names
     assert [rule["coolTo"] for rule in map(_written, found.hot_nodes.every_rule)] == [{"cpu": 50}, {"cpu": 0}]
 

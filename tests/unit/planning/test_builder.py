@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.planning import builder
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.plan import Plan
@@ -153,17 +154,19 @@ def test_pods_without_the_budget_join_the_wave() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 9])
-def test_the_search_ends_within_max_placements(most: int) -> None:
+def test_the_search_ends_within_its_placements(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "MAX_PLACEMENTS", most)
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
-    policy = a_policy(planning={"maxPlacements": most})
-    found = searched(planning_inputs(nodes, [a_workload("web", ["a"] * 9 + ["b"] * 9)], policy=policy))
+    found = searched(planning_inputs(nodes, [a_workload("web", ["a"] * 9 + ["b"] * 9)]))
     assert found.builder.evaluator.placements.computed <= most
 
 
-def test_what_the_search_did_not_reach_says_so() -> None:
-    plan = two_hot_nodes(policy=a_policy(planning={"maxPlacements": 2}))
+def test_what_the_search_did_not_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "MAX_PLACEMENTS", 2)
+    plan = two_hot_nodes()
     assert len(plan.moves) == 1
-    assert because(plan, "web-1") == "maxPlacements 2 is reached"
+    assert kept(plan)["web-1"] == "SearchEnded"
+    assert because(plan, "web-1") == "a plan computes at most 2 placements"
 
 
 def test_several_pods_of_one_workload_may_be_part_of_one_plan() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.hotness import Hotness
@@ -19,10 +18,9 @@ from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, p
 PERCENTS = st.floats(0, 300)
 
 
-def hotness_of(overload: float) -> Hotness:
+def hotness() -> Hotness:
     """Of one node, hot above 80 % cpu and cool at 65 %."""
-    policy = a_policy(planning={"overload": overload})
-    return prepare(planning_inputs([a_node("a")], load={"a": 126}, policy=policy)).hotness
+    return prepare(planning_inputs([a_node("a")], load={"a": 126})).hotness
 
 
 def cpu(percent: float) -> FloatArray:
@@ -35,28 +33,21 @@ def cpu(percent: float) -> FloatArray:
 def test_a_point_counts_more_above_the_threshold_and_more_still_above_100_percent(
     percent: float, excess: float
 ) -> None:
-    assert hotness_of(1.0).excess(0, cpu(percent)).tolist() == [excess, 0.0, 0.0]
+    assert hotness().excess(0, cpu(percent)).tolist() == [excess, 0.0, 0.0]
 
 
-def test_without_overload_all_points_above_cool_to_count_alike() -> None:
-    assert hotness_of(0.0).excess(0, cpu(126)).tolist() == [61.0, 0.0, 0.0]
-
-
-@given(PERCENTS, PERCENTS, st.floats(0, 100), st.floats(0, 10))
-def test_the_same_points_off_a_hotter_node_never_remove_less(
-    one: float, other: float, points: float, overload: float
-) -> None:
-    hotness = hotness_of(1.0)
-    hotness = replace(hotness, overload=overload)
+@given(PERCENTS, PERCENTS, st.floats(0, 100))
+def test_the_same_points_off_a_hotter_node_never_remove_less(one: float, other: float, points: float) -> None:
+    node = hotness()
     cooler, hotter = sorted((one, other))
     relief = np.array([[points, 0.0, 0.0]])
-    less, more = (float(hotness.removed(0, cpu(level), relief)[0]) for level in (cooler, hotter))
+    less, more = (float(node.removed(0, cpu(level), relief)[0]) for level in (cooler, hotter))
     assert 0.0 <= less <= more + 1e-6
 
 
 @pytest.mark.parametrize("percent", [np.nan, np.inf, -np.inf])
 def test_an_unknown_level_is_no_excess(percent: float) -> None:
-    assert hotness_of(1.0).excess(0, cpu(percent)).tolist() == [0.0, 0.0, 0.0]
+    assert hotness().excess(0, cpu(percent)).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_node_whose_pods_starve_is_relieved_before_one_that_is_only_hot() -> None:
@@ -75,8 +66,6 @@ def test_a_node_whose_pods_starve_is_relieved_before_one_that_is_only_hot() -> N
     assert {
         pod.rsplit("-", 1)[0] for pod in moved(plan_of(planning_inputs(nodes, workloads, pod_load=cores)))
     } == {"starving"}
-    linear = a_policy(planning={"overload": 0})
-    assert set(moved(plan_of(planning_inputs(nodes, workloads, pod_load=cores, policy=linear)))) == {"warm-0"}
 
 
 def test_where_limits_keep_nodes_above_the_lower_of_two_thresholds_both_come_below_the_higher() -> None:
@@ -85,7 +74,7 @@ def test_where_limits_keep_nodes_above_the_lower_of_two_thresholds_both_come_bel
         {"utilization": {"cpu": 80}, "coolTo": {"cpu": 75}},
         {"utilization": {"cpu": 50}, "coolTo": {"cpu": 50}},
     ]
-    policy = a_policy(hotNodes={"any": rules}, limits={"perRun": 2}, planning={"leastRelief": 0})
+    policy = a_policy(hotNodes={"any": rules}, limits={"perRun": 2}, planning={"aggressiveness": 4})
     nodes = [a_node(name, cpu=10) for name in "abcd"]
     workloads = [a_workload(f"of-{name}", [name] * 4, cpu="2") for name in "ab"]
     workloads += [a_workload(f"small-{name}", [name] * 2, cpu="500m") for name in "ab"]

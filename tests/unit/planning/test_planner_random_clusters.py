@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import random
 from collections import Counter
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning import builder
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
@@ -265,8 +265,9 @@ def test_a_search_with_more_placements_never_leaves_more_excess(
     cluster: Cluster, most: int, more: int
 ) -> None:
     def left(placements: int) -> float:
-        planning = {**cluster.policy["planning"], "maxPlacements": placements}
-        return excess_left(dataclasses.replace(cluster, policy={**cluster.policy, "planning": planning}))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(builder, "MAX_PLACEMENTS", placements)
+            return excess_left(cluster)
 
     assert left(most + more) <= left(most) + 1e-6
 

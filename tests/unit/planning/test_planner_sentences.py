@@ -133,7 +133,7 @@ def odd_situations(draw: st.DrawFn) -> Situation:
     cluster = draw(clusters())
     rules = draw(st.lists(st.sampled_from(RULES), min_size=1, max_size=3, unique_by=id))
     strategies = draw(st.lists(st.sampled_from(list(STRATEGIES)), max_size=2, unique=True))
-    planning = {"partialRelief": draw(st.booleans()), "leastRelief": draw(st.sampled_from([0, 1, 4]))}
+    planning = {"partialRelief": draw(st.booleans()), "aggressiveness": draw(st.sampled_from([1, 3, 5]))}
     policy = {
         **cluster.policy,
         "hotNodes": {"forRuns": 1, "any": rules},
@@ -172,7 +172,7 @@ def busy_situations(draw: st.DrawFn) -> Situation:
     planning = {
         "minGain": draw(st.sampled_from([0, 5])),
         "partialRelief": draw(st.booleans()),
-        "leastRelief": draw(st.sampled_from([0, 4])),
+        "aggressiveness": draw(st.sampled_from([1, 5])),
     }
     policy = a_policy(hotNodes={"forRuns": 1, "any": rules}, planning=planning)
     inputs = replace(inputs, policy=policy)

@@ -77,7 +77,7 @@ def scaled(replicas: int, moved: int = 0, **limits: Any) -> PlanningInputs:
     web = a_workload("web", ["hot"] * 5 + ["cool"] * (moved + max(replicas - 5, 0)), replicas=replicas)
     del web.pods[:moved]
     nodes = [a_node("hot", cpu=10, labels={"pool": "batch"}), a_node("cool", cpu=100)]
-    policy = a_policy(limits=limits, execution=ONE_BY_ONE, planning={"leastRelief": 0})
+    policy = a_policy(limits=limits, execution=ONE_BY_ONE, planning={"aggressiveness": 4})
     return planning_inputs(nodes, [web], policy=policy, load={"hot": 110 - 10 * moved})
 
 

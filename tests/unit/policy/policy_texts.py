@@ -34,7 +34,7 @@ evictable:
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
   jobs: false
 limits: {perRun: 20, perNode: 4, perNamespace: 10, perWorkload: 10%}
-planning: {minGain: 5, confidence: 0.95, cooldown: 1h, maxPlacements: 20000}
+planning: {minGain: 5, confidence: 0.95, cooldown: 1h}
 execution: {waveSize: 5, firstWave: 1, waveTimeout: 5m, onUnexpectedLanding: stop}
 safety: {pause: false, maxNotReadyNodes: 5%, maxPendingPods: 20}
 """

@@ -55,9 +55,9 @@ def test_moves_of_one_run_count_once_whenever_they_were_made_and_those_of_no_kno
 
 def test_a_cooldown_is_never_shorter_than_the_first() -> None:
     moves = [a_past_move("web-1", run="a"), a_past_move("web-2", run="b")]
-    found = MoveHistory(moves).cooldown_seconds(NOW, first=HOUR, most=0.0, window=HOUR, workload=WEB)
-    assert found == HOUR
+    found = MoveHistory(moves).cooldown_seconds(NOW, first=36 * HOUR, workload=WEB)
+    assert found == 36 * HOUR
 
 
 def cooldown(history: MoveHistory) -> float:
-    return history.cooldown_seconds(NOW, first=HOUR, most=24 * HOUR, window=48 * HOUR, workload=WEB)
+    return history.cooldown_seconds(NOW, first=HOUR, workload=WEB)

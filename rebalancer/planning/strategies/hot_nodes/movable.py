@@ -6,7 +6,7 @@ Pure arithmetic over all of them at once: nothing is placed here.
     value                   27 takes 25 points, 10 of them above 80 %: 35; 20 / 1 = 20; 20 / 2 = 10
     once 10 of cost 1 left  27 takes the 15 that are left: 15; 10 / 2 = 5
 
-One aspect of a pod's price is the shape of its node, ``planning.weights.fragmentation``. A node that is full
+One aspect of a pod's price is the shape that its node is left with. A node that is full
 in cpu and empty in memory strands its memory: nothing fits there any more. Of two pods that relieve it alike,
 the one that leaves the node more evenly used is the better choice. Here a node uses 90 % cpu and 30 % memory,
 so 60 points of memory are stranded; only cpu and memory are compared, since every pod needs both:
@@ -34,6 +34,8 @@ from rebalancer.planning.prepared import PreparedInputs
 NEGLIGIBLE = 1e-9  # points; floating-point error of sums
 DIGITS = 6  # of points; pods that differ by less are alike
 ALL = slice(None)  # pods
+_SHAPE_WEIGHT = 0.5  # of the shape beside 1 for the restart: it decides between pods that relieve about alike
+_FIT_WEIGHT = 1.0  # of 100 points moved beyond what has to leave: as dear as another restart
 
 
 class MovablePods:
@@ -66,13 +68,11 @@ class MovablePods:
         all_rows = [candidate.row for candidate in self.candidates]
         rows = [all_rows[pods.start : pods.stop] for pods in self._on]
         self.price = 1.0 + _joined(disruption.costs(pods) for pods in rows if pods)
-        weights = prepared.policy.planning.weights
         shape = (
             shape_cost(load, prepared.hotness, prepared.usage, node, pods)
             for node, pods in zip(candidates, rows, strict=True)
         )
-        self._value_price = self.price + weights.fragmentation * _joined(shape)
-        self._fit = weights.fit
+        self._value_price = self.price + _SHAPE_WEIGHT * _joined(shape)
 
     def prices(self, pods: Sequence[Candidate]) -> FloatArray:
         """(pods,) what moving each of any pods costs."""
@@ -147,7 +147,7 @@ class MovablePods:
     def least(self, asked: float, percent: FloatArray) -> FloatArray:
         """(pods,) points above coolTo without which moving a pod can never pay.
 
-        That is ``asked``, a leastRelief, for a pod that takes away only what its node stays hot in although
+        That is ``asked``, a least relief, for a pod that takes away only what its node stays hot in although
         all of its pods leave; else so little as may be usual there.
         """
         cools = self.no_longer_hot(self.with_all_gone(percent))[self.node]
@@ -178,7 +178,7 @@ class MovablePods:
         if not enough[best - pods.start]:
             return best
         beyond = np.maximum(relief - need[wanted], 0.0).sum(axis=1) / 100.0
-        price = np.where(enough, np.round(self._value_price[here] + self._fit * beyond, 9), np.inf)
+        price = np.where(enough, np.round(self._value_price[here] + _FIT_WEIGHT * beyond, 9), np.inf)
         return int(pods[int(np.argmin(price))])
 
 

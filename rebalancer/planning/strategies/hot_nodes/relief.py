@@ -6,8 +6,8 @@ excess they leave, the nodes they leave hot and what they cost, all in points; `
 
 What it would gain with higher limits is said besides, so that the policy can be judged by it. The search goes
 on from the plan with those limits lifted that together keep pods where they are, by one draft in one scenario
-and with few placements: an estimate, and never part of the plan. Where leastRelief keeps pods, it goes on
-with the values of the next bolder levels of aggressiveness.
+and with few placements: an estimate, and never part of the plan. Where a move brings too little relief for
+its cost, it goes on with what bolder levels of aggressiveness ask for.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
     "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
@@ -35,7 +35,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Found, ReliefSearch
-from rebalancer.policy.schema import LEVELS, Limits
+from rebalancer.policy.schema import BOLDEST, LEVELS, Limits
 from rebalancer.policy.units import Amount
 
 # Placements that each estimate may take, and placements times nodes: large clusters can afford less.
@@ -147,14 +147,13 @@ class RaisedLimits:
         return self._estimate(further, " and ".join(words))
 
     def _bolder(self, now: _Estimate) -> list[_Estimate]:
-        """The next lower leastRelief of a level that helps, where leastRelief keeps any pod."""
+        """The next bolder level that helps, where one keeps any pod for its little relief."""
         policy = self._prepared.policy
         if not any(item.reason is Reason.LITTLE_RELIEF for item in self._found.kept.values()):
             return []
-        lower = {level.least_relief for level in LEVELS.values()}
-        for asked in sorted((item for item in lower if item < policy.planning.least_relief), reverse=True):
-            further = self._further(policy.limits, asked)
-            found = self._estimate(further, f"leastRelief {asked:g}{self._points(further)}")
+        for number in range(policy.planning.aggressiveness + 1, BOLDEST + 1):
+            further = self._further(policy.limits, LEVELS[number].least_relief)
+            found = self._estimate(further, f"aggressiveness {number}{self._points(further)}")
             if found.cool > now.cool or found.excess < now.excess - _WORTH_NAMING:
                 return [found]
         return []
@@ -175,7 +174,7 @@ class RaisedLimits:
         return f" and {len(points)} further moves of {amount} each"
 
     def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
-        """The plan, continued under other limits or with another leastRelief.
+        """The plan, continued under other limits or with another least relief.
 
         What this asks for is not counted: the strategies that follow have as many placements left as before.
         """

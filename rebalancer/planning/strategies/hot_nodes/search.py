@@ -23,7 +23,7 @@ many pods in a row are refused. The generator is seeded by the number of the dra
 counted, never time, so the same cluster has the same plan. In a draft each move is a wave of its own, and
 nothing is placed twice. The best draft is made a plan, which is held to waves and scenarios like any other.
 Plans are compared by what they leave: excess, each node that stays hot counted as some points more in each
-resource and for each threshold, and leastRelief points for each unit of what their moves cost.
+resource and for each threshold, and the least relief for each unit of what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:
@@ -66,7 +66,7 @@ _MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the othe
 POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot in a resource counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
-_LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever leastRelief is
+_LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever the level
 
 _NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_LESS_HEAT = "another hot node would be that much warmer"
@@ -99,7 +99,7 @@ class Found(msgspec.Struct, frozen=True, eq=False):
 
 
 class ReliefSearch:
-    """Searches for plans that go on from a builder; ``asked`` is a leastRelief other than the policy's."""
+    """Searches for plans that go on from a builder; ``asked`` is a least relief other than its level's."""
 
     def __init__(
         self, prepared: PreparedInputs, pods: MovablePods, start: PlanBuilder, asked: float | None = None
@@ -108,14 +108,14 @@ class ReliefSearch:
         policy = prepared.policy.planning
         self.pods = pods
         self.start = start
-        self.asked = policy.least_relief if asked is None else asked
+        self.asked = policy.level.least_relief if asked is None else asked
         self.nodes = len(prepared.nodes)
         self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
         self.moved = [self.number[row] for row in start.moved & self.number.keys()]  # before the search
         usual = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), _CELLS // max(self.nodes, 1))
-        most = max(usual, policy.max_placements // 2)  # other strategies have placements left
-        self._share = min(int(usual * policy.search_effort), most)
+        self._share = usual
         self._partial = policy.partial_relief
+        self._level = policy.aggressiveness
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
         self.least = pods.least(self.asked, self.levels[frozenset()])
@@ -207,7 +207,7 @@ class ReliefSearch:
         return Found(self.quality(attempt), attempt, closed, attempt.kept())
 
     def quality(self, attempt: Attempt) -> Quality:
-        """Excess left, with what moves cost at leastRelief and nodes that stay hot; excess left; moves."""
+        """Excess left, with moves at the least relief and nodes that stay hot; excess left; moves."""
         cost = sum(self.price(at, attempt.room.get(at, ())) for at in attempt.order)
         times_hot = self.pods.hotness.times_hot(self.pods.nodes, attempt.percent - NEGLIGIBLE)
         points = attempt.excess + self.asked * cost + POINTS_A_HOT_NODE * times_hot
@@ -331,7 +331,7 @@ class ReliefSearch:
         return NotMoved(
             Reason.LITTLE_RELIEF,
             f"it would relieve its node by {relieves:.2g} points; at its cost of {self.pods.price[at]:.2g} "
-            f"planning.leastRelief {self.asked:g} asks for {least:.2g}",
+            f"planning.aggressiveness {self._level} asks for {least:.2g}",
         )
 
     def why_not(self, at: int, builder: PlanBuilder, relieves: float, excess: float) -> NotMoved:

@@ -333,6 +333,5 @@ UNKNOWN_OR_NOT_NOW: list[tuple[Reason, str, Case]] = [
             "pod_load": {"web-0": 0.0},
         },
     ),
-    (Reason.SEARCH_ENDED, "", case(policy=a_policy(planning={"maxPlacements": 1}))),
     (Reason.CONFIDENCE, "", sampled()),
 ]

@@ -133,8 +133,9 @@ def test_what_the_policy_asks_of_namespaces_and_budgets_lets_other_pods_move() -
 
 
 def test_every_reason_has_a_row_in_a_table() -> None:
-    of_groups = {Reason.GROUP, Reason.SIBLINGS}  # see tests/unit/planning/strategies
-    assert set(Reason) == {reason for reason, _, _ in EVERY} | of_groups
+    # See tests/unit/planning/strategies and test_builder.
+    of_searches = {Reason.GROUP, Reason.SIBLINGS, Reason.SEARCH_ENDED}
+    assert set(Reason) == {reason for reason, _, _ in EVERY} | of_searches
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whether a replacement is placed before its predecessor is gone: planning.terminationRace."""
+"""Whether a replacement is placed before its predecessor is gone, and what the boldest level counts on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, kept, moved, plan_of, planning_inputs
 
+RACES: dict[str, dict[str, Any]] = {"strict": {}, "likely": {"aggressiveness": 5, "minGain": 5}}
 PREFERS_A = {
     "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -26,7 +27,7 @@ PREFERS_A = {
 def found(race: str, **pod: Any) -> tuple[dict[str, str], dict[str, str]]:
     """Node a is full by requests, so a replacement that prefers it returns there once its place is free."""
     web: Workload = a_workload("web", ["a"] * 10, spec={"affinity": PREFERS_A, **pod.pop("spec", {})}, **pod)
-    policy = a_policy(planning={"terminationRace": race}, limits={"perRun": 1})
+    policy = a_policy(planning=RACES[race], limits={"perRun": 1})
     plan = plan_of(planning_inputs([a_node("a", cpu=10), a_node("b", cpu=100)], [web], policy=policy))
     return moved(plan), kept(plan)
 
@@ -65,7 +66,7 @@ def test_where_nobody_knows_when_a_replacement_is_made_both_landings_count(race:
         pod["metadata"]["ownerReferences"][0] |= {"kind": kind, "apiVersion": "core.strimzi.io/v1beta2"}
     named = [{"apiVersion": "core.strimzi.io/v1beta2", "kind": "StrimziPodSet"}]
     policy = a_policy(
-        planning={"terminationRace": race},
+        planning=RACES[race],
         limits={"perRun": 1},
         evictable={"jobs": True, "controllers": named},
     )
@@ -77,7 +78,7 @@ def test_where_nobody_knows_when_a_replacement_is_made_both_landings_count(race:
 def test_a_waiting_pod_takes_the_room_that_becomes_free_in_either_case(race: str) -> None:
     waiting = a_workload("waiting", [""], spec={"nodeSelector": {"kubernetes.io/hostname": "a"}})
     web = a_workload("web", ["a"] * 10)
-    policy = a_policy(planning={"terminationRace": race})
+    policy = a_policy(planning=RACES[race])
     plan = plan_of(
         planning_inputs([a_node("a", cpu=10), a_node("b", cpu=100)], [web, waiting], policy=policy)
     )

@@ -26,10 +26,14 @@ from tests.unit.planning.builders import (
     planning_inputs,
 )
 
+LIKELY = {"aggressiveness": 5, "minGain": 5, "confidence": 0.95}  # counts on pods to be terminating still
 
-def asked(race: str = "likely", **settings: Any) -> Any:
+
+def asked(planning: dict[str, Any] | None = None, **settings: Any) -> Any:
     """A policy that makes room."""
-    return a_policy(strategies={"fragmentation": settings or True}, planning={"terminationRace": race})
+    return a_policy(
+        strategies={"fragmentation": settings or True}, planning=LIKELY if planning is None else planning
+    )
 
 
 ON = asked()
@@ -105,31 +109,33 @@ def test_the_scheduler_places_the_pending_pod_there_in_every_scenario() -> None:
 
 def test_a_replacement_that_may_come_back_before_the_pending_pod_makes_no_room() -> None:
     """Once the old pod is gone its own node is the emptiest, and which of the two is first is not known."""
-    plan = planned(pending(), policy=asked("strict"))
+    plan = planned(pending(), policy=asked({}))
 
     assert plan.moves == ()
     assert "is the node it leaves" in plan.kept[0].because
 
 
-def test_where_pods_may_come_back_the_plan_says_whether_another_race_would_make_room() -> None:
-    message = planned(pending(), policy=asked("strict")).strategies["fragmentation"].message
+def test_where_pods_may_come_back_the_plan_says_whether_the_boldest_level_would_make_room() -> None:
+    message = planned(pending(), policy=asked({})).strategies["fragmentation"].message
     assert message == (
         "Pending default/big-0 gets no room: what would leave a may land there again; "
-        "planning.terminationRace: likely would make room on a"
+        "planning.aggressiveness 5 would make room on a"
     )
 
 
-@pytest.mark.parametrize("race", ["strict", "likely"])
-def test_where_replacements_fit_beside_the_old_pods_the_plan_says_that_no_race_makes_room(race: str) -> None:
+@pytest.mark.parametrize("planning", [{}, LIKELY])
+def test_where_replacements_fit_beside_the_old_pods_the_plan_says_that_no_level_makes_room(
+    planning: dict[str, Any],
+) -> None:
     """A pod of 4 cores, and three nodes with room of 2 each: a replacement of 2 fits on any of them."""
     nodes = [a_node(name, cpu=6) for name in "abc"]
     workloads = [a_workload(f"{half}-{name}", [name], cpu="2") for name in "abc" for half in ("one", "two")]
-    plan = plan_of(planning_inputs(nodes, [*workloads, pending("4")], policy=asked(race)))
+    plan = plan_of(planning_inputs(nodes, [*workloads, pending("4")], policy=asked(planning)))
 
     assert plan.moves == ()
     assert plan.strategies["fragmentation"].message == (
         "Pending default/big-0 gets no room: what would leave a may land there again, "
-        "with planning.terminationRace: likely as well"
+        "with planning.aggressiveness 5 as well"
     )
 
 
@@ -169,8 +175,8 @@ def test_where_the_scheduler_would_preempt_nothing_is_done_unless_asked_for() ->
     ],
 )
 def test_the_plan_says_why_there_is_no_room(sections: dict[str, Any], says: str) -> None:
-    race = {"terminationRace": "likely", **sections.get("planning", {})}
-    sections = {**sections, "planning": race, "strategies": {"fragmentation": True}}
+    planning = {**LIKELY, **sections.get("planning", {})}
+    sections = {**sections, "planning": planning, "strategies": {"fragmentation": True}}
     plan = planned(pending(), policy=a_policy(**sections))
 
     assert plan.moves == ()
@@ -275,7 +281,7 @@ def two_rooms(wave: int, *, api: str = "a") -> Any:
     ]
     policy = a_policy(
         strategies={"fragmentation": True},
-        planning={"terminationRace": "likely"},
+        planning=LIKELY,
         execution={"firstWave": wave, "waveSize": wave},
     )
     used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
@@ -320,7 +326,7 @@ def two_leave(keeps: str = "", made: str = "", *more: Workload) -> Any:
     used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
     policy = a_policy(
         strategies={"fragmentation": True},
-        planning={"terminationRace": "likely"},
+        planning=LIKELY,
         execution={"firstWave": 1, "waveSize": 1},
     )
     return planning_inputs(nodes, workloads, policy=policy, pod_load=used)

@@ -300,7 +300,7 @@ def test_nobody_lands_a_pod_from_where_a_soft_rule_would_move_it_back() -> None:
     """The replacement goes to b while a has no room; once the pod has left a, it would be placed there."""
     nodes = [a_node("a", labels={"disk": "ssd"}), a_node("b", cpu=8)]
     web = a_workload("web", ["a"], cpu="3", spec=PREFERS_SSD)
-    likely = {"terminationRace": "likely"}
+    likely = {"aggressiveness": 5, "minGain": 5}
     plans = [
         plan_of(planning_inputs(nodes, [web], load={"a": 90.0}, pod_load={"web-0": 3.0}, policy=policy))
         for policy in (

@@ -27,7 +27,7 @@ from tests.unit.planning.builders import DEFAULTS, NOW, Workload, a_policy, a_wo
 CYCLES = int(os.environ.get("REST_CYCLES", "50"))
 EXAMPLES = int(os.environ.get("REST_EXAMPLES", examples(5)))
 AS_DRAWN = (Phase.explicit, Phase.generate)  # a smaller cluster that fails as well takes minutes to find
-STEP, HOUR = 7200.0, 3600.0  # seconds from run to run, twice the cooldown
+STEP, HOUR = 7200.0, 3600.0  # seconds from run to run
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -72,7 +72,7 @@ class Running:
             strategies=strategies,
             limits={"perRun": 6, "perWorkload": "50%"},
             hotNodes={"any": [{"utilization": {"cpu": 95}, "coolTo": {"cpu": 90}}]},
-            planning={"cooldown": "1h", "cooldownMax": "1h", "badLandingCooldown": "0s"},
+            planning={"cooldown": "0s"},
         )
 
     def inputs(self) -> PlanningInputs:

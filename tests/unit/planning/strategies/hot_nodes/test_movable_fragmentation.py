@@ -51,7 +51,7 @@ def test_what_is_unknown_is_never_preferred(what: str) -> None:
     assert relief(replace(found, load=dark)).tolist() == [0.0, 0.0]
 
 
-def clusters(load: tuple[float, float], weight: float = 0.5, **rules: Any) -> PlanningInputs:
+def clusters(load: tuple[float, float], **rules: Any) -> PlanningInputs:
     """A node on which the pod that mends its shape is the one with the later name, and a cool one."""
     return planning_inputs(
         [a_node("a", cpu=10, memory="10Gi"), a_node("cool", cpu=100, memory="100Gi")],
@@ -60,16 +60,12 @@ def clusters(load: tuple[float, float], weight: float = 0.5, **rules: Any) -> Pl
             a_workload("web", ["a"], cpu="3", memory="0"),
         ],
         load={"a": load, "cool": (5.0, 5.0)},
-        policy=a_policy(planning={"weights": {"fragmentation": weight}}, hotNodes=rules),
+        policy=a_policy(hotNodes=rules),
     )
 
 
 def test_of_pods_that_relieve_alike_the_one_that_mends_the_shape_moves() -> None:
     assert list(moved(plan_of(clusters((90.0, 30.0))))) == ["web-0"]
-
-
-def test_without_the_weight_the_shape_does_not_count() -> None:
-    assert list(moved(plan_of(clusters((90.0, 30.0), weight=0)))) == ["cache-0"]
 
 
 @pytest.mark.parametrize(("memory_above", "costs"), [(80, [0.2, 0.0]), (29, [0.0, 0.0])])

@@ -11,7 +11,6 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.policy.schema import Weights
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
@@ -28,12 +27,10 @@ from tests.unit.planning.builders import (
 )
 
 
-def costs(weight: str, *workloads: Any, state: RunState | None = None) -> list[float]:
-    nothing = {str(field.alias): 0 for field in Weights.model_fields.values()}
-    policy = a_policy(planning={"weights": {**nothing, weight: 1}})
-    inputs = planning_inputs([a_node("hot")], list(workloads), policy=policy, state=state)
+def costs(aspect: str, *workloads: Any, state: RunState | None = None) -> list[float]:
+    inputs = planning_inputs([a_node("hot")], list(workloads), state=state)
     rows = [PodRow(row) for row in range(len(inputs.snapshot.pods))]
-    found = Disruption(inputs, Workloads(inputs.snapshot)).costs(rows)
+    found = Disruption(inputs, Workloads(inputs.snapshot)).aspects(rows)[aspect]
     return [round(float(cost), 3) for cost in found]
 
 
@@ -50,31 +47,31 @@ def deletion_cost(value: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("weight", "first", "second", "told"),
+    ("aspect", "first", "second", "told"),
     [
         ("priority", {"spec": {"priority": 10}}, {"spec": {"priority": 20}}, [0.0, 1.0]),
-        ("podDeletionCost", deletion_cost("-5"), deletion_cost("5"), [0.0, 1.0]),
-        ("podDeletionCost", deletion_cost("-05"), deletion_cost("05"), [0.0, 1.0]),  # −5 and 0
-        ("podDeletionCost", deletion_cost("05"), deletion_cost("+5"), [0.0, 0.0]),
-        ("podDeletionCost", deletion_cost("-" + "0" * 5000 + "5"), deletion_cost("-0"), [0.0, 1.0]),
-        ("podDeletionCost", deletion_cost("none"), {}, [0.0, 0.0]),
-        ("podDeletionCost", deletion_cost("9" * 400), {}, [0.0, 0.0]),
-        ("podDeletionCost", deletion_cost("9" * 5000), {}, [0.0, 0.0]),
+        ("pod_deletion_cost", deletion_cost("-5"), deletion_cost("5"), [0.0, 1.0]),
+        ("pod_deletion_cost", deletion_cost("-05"), deletion_cost("05"), [0.0, 1.0]),  # −5 and 0
+        ("pod_deletion_cost", deletion_cost("05"), deletion_cost("+5"), [0.0, 0.0]),
+        ("pod_deletion_cost", deletion_cost("-" + "0" * 5000 + "5"), deletion_cost("-0"), [0.0, 1.0]),
+        ("pod_deletion_cost", deletion_cost("none"), {}, [0.0, 0.0]),
+        ("pod_deletion_cost", deletion_cost("9" * 400), {}, [0.0, 0.0]),
+        ("pod_deletion_cost", deletion_cost("9" * 5000), {}, [0.0, 0.0]),
         ("age", {"created": at(0)}, {"created": at(-3.5 * 86400)}, [0.0, 0.5]),
         ("replicas", {"replicas": 10}, {"replicas": 1}, [0.1, 1.0]),
         ("readiness", {}, {"ready": False}, [0.0, 0.0]),
-        ("evictionCost", eviction_cost("-5"), eviction_cost("5"), [0.0, 1.0]),
-        ("evictionCost", eviction_cost("much"), {}, [0.0, 0.0]),
-        ("evictionCost", eviction_cost(str(1 << 31)), {}, [0.0, 0.0]),
-        ("evictionCost", eviction_cost("9" * 400), {}, [0.0, 0.0]),
+        ("eviction_cost", eviction_cost("-5"), eviction_cost("5"), [0.0, 1.0]),
+        ("eviction_cost", eviction_cost("much"), {}, [0.0, 0.0]),
+        ("eviction_cost", eviction_cost(str(1 << 31)), {}, [0.0, 0.0]),
+        ("eviction_cost", eviction_cost("9" * 400), {}, [0.0, 0.0]),
         ("volumes", {}, {"spec": {"volumes": [CLAIM]}}, [0.0, 0.5]),
         ("volumes", {"spec": {"volumes": [CLAIM] * 3}}, {"spec": {"volumes": [SCRATCH]}}, [1.0, 0.0]),
     ],
 )
 def test_each_cost_of_moving_a_pod_is_weighed(
-    weight: str, first: dict[str, Any], second: dict[str, Any], told: list[float]
+    aspect: str, first: dict[str, Any], second: dict[str, Any], told: list[float]
 ) -> None:
-    assert costs(weight, a_workload("a", ["hot"], **first), a_workload("b", ["hot"], **second)) == told
+    assert costs(aspect, a_workload("a", ["hot"], **first), a_workload("b", ["hot"], **second)) == told
 
 
 @pytest.mark.parametrize("later", [0.0, 1.0, 59.0, 3599.0, 3600.0, 86_400.0])
@@ -103,7 +100,7 @@ def test_a_workload_whose_replacements_were_slow_to_be_ready_is_dearer() -> None
     landed = [a_past_move(landed_at=NOW - 600 + seconds, uid=str(seconds)) for seconds in (30, 60, 600)]
     never = a_past_move(workload="ReplicaSet/other", landed_at=None, result="Pending")
     state = RunState(moves=(*landed, never))
-    assert costs("timeToReady", a_workload("web", ["hot"]), a_workload("other", ["hot"]), state=state) == [
+    assert costs("time_to_ready", a_workload("web", ["hot"]), a_workload("other", ["hot"]), state=state) == [
         0.0,
         0.2,
     ]
@@ -120,7 +117,7 @@ def test_a_workload_that_a_recent_run_moved_to_the_node_is_dearer() -> None:
         a_past_move(workload="ReplicaSet/long-ago", to_node="hot", evicted_at=NOW - week, uid="long-ago"),
     ]
     workloads = [a_workload(name, ["hot"]) for name in ("here", "left", "nowhere", "long-ago", "other")]
-    found = costs("movedHere", *workloads, state=RunState(moves=tuple(arrived)))
+    found = costs("moved_here", *workloads, state=RunState(moves=tuple(arrived)))
     assert found == [1.0, 0.0, 0.0, 0.0, 0.0]
 
 
@@ -245,7 +242,7 @@ def test_a_pod_that_is_not_worth_its_cost_keeps_no_other_from_moving() -> None:
     nodes = [a_node(name, cpu=10) for name in "abc"]
     plan = plan_of(planning_inputs(nodes, [dear, pinned, a_workload("cheap", ["a"] * 3, cpu="150m")]))
     assert set(moved(plan)) == {"cheap-0", "cheap-1", "cheap-2"}
-    assert "planning.leastRelief 1 asks for" in because(plan, "dear-0")
+    assert "planning.aggressiveness 3 asks for" in because(plan, "dear-0")
 
 
 def test_moves_that_a_later_one_makes_needless_are_left_out() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.planning import builder
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies.hot_nodes import relief, search
 from tests.builders import a_node
@@ -98,10 +99,10 @@ def test_where_little_relief_keeps_pods_the_next_bolder_value_is_named_with_its_
     workloads = [held, a_workload("small", ["a"] * 14, cpu="100m")]
     plan = plan_of(planning_inputs(nodes, workloads))
     assert plan.raised_limit == (
-        "with leastRelief 0.2 and 14 further moves of 1 point each this plan would leave 25.0 points of "
+        "with aggressiveness 4 and 14 further moves of 1 point each this plan would leave 25.0 points of "
         "excess, not 53.0"  # 85 % and 99 %: those above 80 % count twice
     )
-    bolder = plan_of(planning_inputs(nodes, workloads, policy=a_policy(planning={"leastRelief": 0.2})))
+    bolder = plan_of(planning_inputs(nodes, workloads, policy=a_policy(planning={"aggressiveness": 4})))
     assert len(bolder.moves) == 14
     assert bolder.benefit is not None
     assert bolder.benefit.excess.after == 25.0
@@ -129,9 +130,8 @@ def test_what_is_said_of_limits_takes_no_placements_from_the_strategies_that_fol
         a_workload("api", ["b"] * 9),
         *(a_workload(f"old-{at}", ["c"]) for at in range(20)),
     ]
-    policy = a_policy(
-        limits={"perNode": 2}, planning={"maxPlacements": most}, strategies={"lifetime": {"maxAge": "1h"}}
-    )
+    monkeypatch.setattr(builder, "MAX_PLACEMENTS", most)
+    policy = a_policy(limits={"perNode": 2}, strategies={"lifetime": {"maxAge": "1h"}})
     inputs = planning_inputs(nodes, workloads, policy=policy)
     plan, silent = plan_of(inputs), plan_of(replace(inputs, explains=False))
     assert plan.raised_limit

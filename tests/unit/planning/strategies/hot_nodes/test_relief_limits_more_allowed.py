@@ -17,7 +17,6 @@ from tests.unit.planning.random_clusters import Cluster, clusters, excess_left
 PLANNING = {
     "minGain": [15, 10, 5, 3, 1],
     "confidence": [0.99, 0.95, 0.8],
-    "leastRelief": [4, 1, 0.2, 0],
     "aggressiveness": [2, 3, 4, 5],
 }
 EVICTABLE = {

@@ -7,15 +7,13 @@ import pytest
 from rebalancer.planning.plan import Benefit, Change, HottestNode, Plan
 from rebalancer.reporting.tables.plan import gain_words
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, at, plan_of, planning_inputs
 
 
 def one_hot_node(**limits: int) -> Plan:
     nodes = [a_node("a", cpu=10), a_node("cool", cpu=10)]
-    workloads = [a_workload("web", ["a"] * 9, cpu="1")]
-    weights = {"age": 0, "replicas": 0.9, "priority": 0, "podDeletionCost": 0, "readiness": 0}
-    policy = a_policy(limits=limits, planning={"weights": weights})
-    return plan_of(planning_inputs(nodes, workloads, policy=policy))
+    workloads = [a_workload("web", ["a"] * 9, cpu="1", created=at(0))]
+    return plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits=limits)))
 
 
 def benefit(plan: Plan) -> Benefit:
@@ -34,8 +32,9 @@ def test_hot_nodes_excess_peak_and_deviation_are_told_before_and_after() -> None
 def test_the_score_is_the_excess_removed_for_each_unit_of_cost() -> None:
     found = benefit(one_hot_node())
     assert (found.pods_moved, found.pods) == (3, 9)
-    assert found.cost == pytest.approx(3 * (1 + 0.9 / 9))
-    assert found.score == pytest.approx(35.0 / found.cost, abs=0.005)
+    cost = 3 * (1 + 0.5 / 9)
+    assert found.cost == pytest.approx(cost, abs=0.005)
+    assert found.score == pytest.approx(35.0 / cost, abs=0.005)
 
 
 def test_a_plan_without_moves_gains_nothing_and_costs_nothing() -> None:

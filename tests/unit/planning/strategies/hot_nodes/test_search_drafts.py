@@ -9,12 +9,20 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies.hot_nodes import search as relief_search
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planning_inputs
+from tests.unit.planning.builders import (
+    NOW,
+    a_past_move,
+    a_policy,
+    a_workload,
+    kept,
+    moved,
+    plan_of,
+    planning_inputs,
+)
 
 PROTECTED = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
@@ -42,37 +50,6 @@ def test_two_small_moves_are_found_that_remove_more_than_the_largest(monkeypatch
     assert set(moved(plan_of(room_for_two_small_pods_or_one_large()))) == {"large-0"}
 
 
-def test_the_policy_says_how_long_other_plans_are_tried() -> None:
-    placements = []
-    for effort, taken in ((0, {"large-0"}), (1, {"small-0", "tiny-0"}), (4, {"small-0", "tiny-0"})):
-        inputs = room_for_two_small_pods_or_one_large(searchEffort=effort)
-        assert set(moved(plan_of(inputs))) == taken
-        placements.append(search(prepare(inputs)).builder.evaluator.placements.computed)
-    assert placements == sorted(placements)
-    assert placements[0] < placements[1]
-
-
-def test_however_long_other_plans_are_tried_the_strategies_that_follow_have_placements() -> None:
-    nodes = [*(a_node(f"n{number}", cpu=10) for number in range(12)), a_node("old", labels={"pool": "old"})]
-    workloads = [
-        *(a_workload(f"hot-{number}", [f"n{number % 4}"] * 2, cpu="1100m") for number in range(16)),
-        *(a_workload(f"cool-{number}", [f"n{4 + number % 8}"] * 2, cpu="1500m") for number in range(16)),
-        a_workload("aged", ["n5"] * 2, cpu="10m", spec={"nodeSelector": {"pool": "old"}}),
-    ]
-
-    def asked_and_misplaced(effort: float) -> tuple[int, int]:
-        planning = {"searchEffort": effort, "maxPlacements": 2000}
-        policy = a_policy(strategies={"misplaced": True}, planning=planning)
-        found = search(prepare(planning_inputs(nodes, workloads, policy=policy)))
-        return found.builder.evaluator.placements.computed, sum(
-            move.candidate.wish.strategy == "misplaced" for move in found.moves
-        )
-
-    (usual, _), (much, moved_too) = asked_and_misplaced(1), asked_and_misplaced(4)
-    assert moved_too == 2
-    assert usual < much < 2000
-
-
 @pytest.mark.parametrize("stuck", [False, True])
 def test_small_pods_stay_where_their_node_stays_hot_all_the_same(stuck: bool) -> None:
     """Together with a pod of 10 points they would cool it; that one has no landing, which the end shows."""
@@ -90,7 +67,7 @@ def test_small_pods_stay_where_their_node_stays_hot_all_the_same(stuck: bool) ->
     assert not stuck or {kept(plan)[f"small-{number}"] for number in range(14)} == {"LittleRelief"}
 
 
-def room_on_a_cool_node(**planning: Any) -> PlanningInputs:
+def room_on_a_cool_node(state: RunState | None = None, **planning: Any) -> PlanningInputs:
     """Pods of the hot node a may run on a and b only, and b has no room for one; its pods may go to c."""
     fast = {"disk": "ssd"}
     nodes = [
@@ -102,7 +79,7 @@ def room_on_a_cool_node(**planning: Any) -> PlanningInputs:
         a_workload("big", ["a"] * 4, cpu="2250m", spec={"nodeSelector": fast}),
         a_workload("web", ["b"] * 7),
     ]
-    return planning_inputs(nodes, workloads, policy=a_policy(planning=planning))
+    return planning_inputs(nodes, workloads, policy=a_policy(planning=planning), state=state)
 
 
 def test_pods_of_a_cool_node_make_room_for_one_of_a_hot_node() -> None:
@@ -116,7 +93,11 @@ def test_pods_of_a_cool_node_make_room_for_one_of_a_hot_node() -> None:
 
 
 def test_room_is_not_made_for_less_than_it_costs() -> None:
-    assert not plan_of(room_on_a_cool_node(leastRelief=10)).moves
+    began = NOW - 3 * 86_400
+    slow = a_past_move(workload="ReplicaSet/web", evicted_at=began, landed_at=began + 600)
+    history = RunState(moves=(slow,))
+    assert plan_of(room_on_a_cool_node(history)).moves
+    assert not plan_of(room_on_a_cool_node(history, weights={"timeToReady": 100})).moves
 
 
 def test_what_makes_room_moves_only_as_long_as_the_pod_does_for_which_it_does() -> None:

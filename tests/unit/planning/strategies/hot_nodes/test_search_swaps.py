@@ -18,7 +18,7 @@ from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan
 
 RULE = {"utilization": {"cpu": 80, "memory": 85}, "coolTo": {"cpu": 65, "memory": 75}}
 HOST = "kubernetes.io/hostname"
-LIKELY: dict[str, Any] = {"terminationRace": "likely"}
+LIKELY: dict[str, Any] = {"aggressiveness": 5, "minGain": 5, "confidence": 0.95}
 
 
 def hot_by_cpu_and_by_memory(per_run: int = 100, **planning: Any) -> PlanningInputs:
@@ -83,7 +83,7 @@ def test_what_is_said_of_plans_that_swap_changes_none_of_their_moves(
 
 def test_no_pod_is_swapped_that_may_come_back_once_it_is_gone() -> None:
     """As soon as a pod is gone, the scheduler prefers its own node."""
-    assert not plan_of(hot_by_cpu_and_by_memory(terminationRace="strict")).moves
+    assert not plan_of(hot_by_cpu_and_by_memory()).moves
 
 
 @pytest.mark.parametrize("most", [91, 93])
