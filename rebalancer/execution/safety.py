@@ -235,27 +235,34 @@ def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str)
     A scheduler whose own configuration names the Lease schedules nothing while another one holds it. Where
     the policy names the Lease, the policy may be wrong.
     """
+    remedy = _WITHOUT_COMPETING
+    if location.named_by == NAMED_BY_POLICY:
+        remedy = "name the Lease that it holds there, or take that out where leader election is off"
     if other := location.competitor(holder):
         alive = None if location.named_by == NAMED_BY_POLICY else False
         why = (
-            f"{lease} is held by pod {other} of another scheduler: the two compete for it, and only its "
-            f"holder schedules; {_WITHOUT_COMPETING}, or, if that is a pod of its own, name its pods in "
+            f"{lease}{_named_by(location)} is held by pod {other} of another scheduler: the two compete for "
+            f"it, and only its holder schedules; {remedy}, or, if that is a pod of its own, name its pods in "
             "scheduler.pods"
         )
         return SchedulerHealth(location.name, alive, why)
     if location.may_be_held_by_the_nodes_own(holder):
         why = (
-            f"{lease} is held by {holder}, whose network its pod shares with whatever else runs there, such "
-            f"as the kube-scheduler of k3s; {_WITHOUT_COMPETING}"
+            f"{lease}{_named_by(location)} is held by {holder}, whose network its pod shares with whatever "
+            f"else runs there, such as the kube-scheduler of k3s; {remedy}"
         )
         return SchedulerHealth(location.name, None, why)
     if holder and location.is_held_by_a_stranger(holder):
         own = ", ".join(sorted(location.own_hosts)) or "none is known"
-        why = f"{lease} is held by {holder}, which is none of its pods ({own})"
+        why = f"{lease}{_named_by(location)} is held by {holder}, which is none of its pods ({own})"
         if location.wants_the_lease_of_another:
-            why += f"; {_WITHOUT_COMPETING}"
+            why += f"; {remedy}"
         return SchedulerHealth(location.name, None, why)
     return None
+
+
+def _named_by(location: SchedulerLocation) -> str:
+    return f", which {location.named_by} names," if location.named_by else ""
 
 
 def _watched(

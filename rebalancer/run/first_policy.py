@@ -63,6 +63,8 @@ _SHARE_PER_RUN = 0.01  # of the pods that may move
 _MAX_SERVICES = 2
 _BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in names of other services
 _PROMETHEUS_PORT = 9090
+_MAX_SET_ASIDE = 5  # configurations of which is said why they are not named
+_MAX_REASON = 200  # characters
 _WIDTH = 80  # columns
 
 
@@ -113,12 +115,13 @@ def _seen_schedulers(inputs: PlanningInputs, counts: Mapping[str, int]) -> list[
     return [item for item in seen if item.pods] or seen[:1]
 
 
-def first_policy(inputs: PlanningInputs, *, measured: bool) -> FirstPolicy:
+def first_policy(inputs: PlanningInputs, *, measured: bool, set_aside: Sequence[str] = ()) -> FirstPolicy:
     """The policy for a cluster; ``measured`` is whether its load was measured or taken from requests.
 
-    It names the ConfigMaps that the policy of the inputs names.
+    It names the ConfigMaps that the policy of the inputs names, and says of others why it does not:
+    ``set_aside``.
     """
-    facts = _facts(inputs, measured=measured)
+    facts = _facts(inputs, measured=measured) | {"set_aside": set_aside}
     for threshold in (*_thresholds(facts), _USUAL):
         text = _written(facts, threshold)
         plan = make_plan(_by_policy(inputs, text))
@@ -279,7 +282,7 @@ def suggest_policy(options: PlanOptions) -> FirstPolicy:
     """A first policy for the cluster of the options; where no load is measured, by the pods' requests.
 
     Of the scheduler configurations in the cluster it names those that serve a schedulerName which pods have;
-    of two for one name the one that serves more pods.
+    of two for one name the one that a pod mounts, else the one that serves more pods.
     """
     api = open_api(options)
     given = api is None or options.scheduler_config is not None or options.policy_path is not None
@@ -287,9 +290,17 @@ def suggest_policy(options: PlanOptions) -> FirstPolicy:
     alone = [_naming((place,)) for place in places]
     default = policy_of(options)
     default_by_requests = _naming((), _REQUESTS)
-    observation = observe(options, (default, default_by_requests, *alone), api)
+    unusable: dict[str, None] = {}
+
+    def set_aside(error: InputError) -> None:
+        unusable.setdefault(f"Not named: {error!s:.{_MAX_REASON}}")
+
+    observation = observe(
+        options, (default, default_by_requests, *alone), api, unusable=set_aside if places else None
+    )
     state = recorded_state(observation.snapshot.recording)
-    chosen = _chosen(places, [_naming((place,), _REQUESTS) for place in places], observation)
+    chosen, spare = _chosen(places, [_naming((place,), _REQUESTS) for place in places], observation)
+    whys = (*spare, *unusable)[:_MAX_SET_ASIDE]
 
     def inputs_by(policy: LoadedPolicy, more: Mapping[str, Any]) -> PlanningInputs:
         return assemble(observation, _naming(chosen, more) if chosen else policy, state)
@@ -297,28 +308,57 @@ def suggest_policy(options: PlanOptions) -> FirstPolicy:
     try:
         inputs = inputs_by(default, {})
         if inputs.load.known.any():
-            return first_policy(inputs, measured=True)
+            return first_policy(inputs, measured=True, set_aside=whys)
     except (InputError, UnreachableError):  # no source answered, as in a cluster without metrics-server
         pass
-    return first_policy(inputs_by(default_by_requests, _REQUESTS), measured=False)
+    return first_policy(inputs_by(default_by_requests, _REQUESTS), measured=False, set_aside=whys)
+
+
+class _Serving(msgspec.Struct, frozen=True):
+    """A configuration that serves schedulerNames of pods."""
+
+    place: ConfigMapKey
+    names: tuple[str, ...]
+    pods: int
+    is_mounted: bool
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        return not self.is_mounted, -self.pods
 
 
 def _chosen(
     places: Sequence[ConfigMapKey], policies: Sequence[LoadedPolicy], observation: Observation
-) -> list[ConfigMapKey]:
-    """The configurations that serve other schedulerNames of pods than default-scheduler, each name once."""
-    served: list[tuple[int, ConfigMapKey, tuple[str, ...]]] = []
+) -> tuple[list[ConfigMapKey], list[str]]:
+    """The configurations that serve other schedulerNames of pods than default-scheduler, each name once.
+
+    And of those that are left over, why they are.
+    """
+    serving: list[_Serving] = []
     for place, policy in zip(places, policies, strict=True):
         with suppress(InputError):  # a configuration that cannot be used
             inputs = assemble(observation, policy, None)
-            names = inputs.schedulers[0].configuration.scheduler_names
+            facts = inputs.schedulers[0]
+            names = facts.configuration.scheduler_names
             counts = _schedulers(inputs)
             if any(counts[name] for name in names if name != DEFAULT_SCHEDULER_NAME):
-                served.append((sum(counts[name] for name in names), place, names))
+                mounted = any(item.mounts(place.name) for item in facts.pods)
+                serving.append(_Serving(place, names, sum(counts[name] for name in names), mounted))
     chosen: list[ConfigMapKey] = []
-    taken: set[str] = set()
-    for _, place, names in sorted(served, key=lambda item: -item[0]):
-        if taken.isdisjoint(names):
-            chosen.append(place)
-            taken.update(names)
-    return chosen
+    spare: list[str] = []
+    by_name: dict[str, ConfigMapKey] = {}
+    for item in sorted(serving, key=lambda item: item.rank):
+        twice = [name for name in item.names if name in by_name]
+        if twice:
+            spare.append(
+                f"Not named: configmap {_in_words(item.place)} serves {', '.join(twice)} as well as "
+                f"{_in_words(by_name[twice[0]])}"
+            )
+            continue
+        chosen.append(item.place)
+        by_name |= dict.fromkeys(item.names, item.place)
+    return chosen, spare
+
+
+def _in_words(place: ConfigMapKey) -> str:
+    return f"{place.namespace}/{place.name} {place.key}"

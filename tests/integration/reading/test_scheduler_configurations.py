@@ -88,3 +88,29 @@ def test_a_suggested_policy_names_the_configuration_with_a_profile_for_most_pods
     assert place is not None
     assert (place.namespace, place.name) == ("scheduler-plugins", "scheduler-config")
     assert suggested.moves > 0
+
+
+def test_a_configuration_that_cannot_be_used_and_a_copy_that_nobody_mounts_are_said_and_not_named(
+    tmp_path: Path,
+) -> None:
+    """Both stand in kube-system, which comes first."""
+    with page_cluster() as cluster, api_of(cluster.url) as api:
+        own = api.config_map("scheduler-plugins", "scheduler-config")
+        assert own is not None
+        unknown = f"{CONFIGURATION}profiles: [{{plugins: {{score: {{enabled: [{{name: Unheard}}]}}}}}}]\n"
+        for name, data in (("old-scheduler-config", own), ("sched-of-somebody", {"a.yaml": unknown})):
+            cluster.store.create("configmaps", a_config_map(name, data))
+        node = cluster.store.all("nodes")[0]["metadata"]["name"]
+        volumes = [{"name": "config", "configMap": {"name": "scheduler-config"}}]
+        spec = {"nodeName": node, "containers": [{"name": "c", "image": "mine:1"}], "volumes": volumes}
+        pod = {"metadata": {"namespace": "scheduler-plugins", "name": "mine"}, "spec": spec}
+        cluster.store.create("pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+        kubeconfig = cluster.write_kubeconfig(tmp_path / "kubeconfig")
+        suggested = suggest_policy(PlanOptions(kubeconfig=kubeconfig))
+
+    place = parse_policy(suggested.text, "test").policy.schedulers[0].config_map
+    assert place is not None
+    assert (place.namespace, place.name) == ("scheduler-plugins", "scheduler-config")
+    words = " ".join(suggested.text.replace("#", "").split())
+    assert "Not named: configmap kube-system/old-scheduler-config scheduler-config.yaml serves " in words
+    assert "Not named: configmap kube-system/sched-of-somebody a.yaml:3:" in words

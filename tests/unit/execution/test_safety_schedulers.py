@@ -264,6 +264,9 @@ def test_a_lease_that_another_schedulers_pod_holds_is_no_proof_and_the_message_s
         )
         found, _ = seen(location, lease=[a_lease(3.0)])
         assert found.alive is alive
+        assert f"trimaran, which {named_by} names, is held by " in found.message
+        assert ("take that out" in found.message) == (named_by == NAMED_BY_POLICY)
+        assert ("in its configuration" in found.message) != (named_by == NAMED_BY_POLICY)
         assert (
             "held by pod kube-system/kube-scheduler-cp of another scheduler: the two compete" in found.message
         )
