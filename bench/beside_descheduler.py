@@ -151,7 +151,7 @@ def runs(size: Size) -> list[str]:
             before, hot = _uids(plane), _hot(commands)
             # What hot nodes are counted with does not know what the run did.
             state = "--state", str(plane.folder / "state.json")
-            run = (*commands.ours("run"), "--lease", "default/rebalancer", *state)
+            run = (*commands.ours("run"), "--yes", "--lease", "default/rebalancer", *state)
             name, command = ("rebalancer run", run) if is_ours else ("descheduler", commands.theirs)
             done = of_command(name, size, command)
             plane.wait_for_pods(seconds=_SETTLED)

@@ -49,7 +49,7 @@ _SCENES: Sequence[tuple[str, Sequence[str]]] = (
     ("1. Nodes before: two are hot, two joined late and are empty", ("nodes", "--policy", _POLICY)),
     (
         "2. Plan, evict in waves, check every landing",
-        ("run", "--policy", _POLICY, "--state", "state.json", "--journal", "journal.jsonl"),
+        ("run", "--policy", _POLICY, "--state", "state.json", "--journal", "journal.jsonl", "--yes"),
     ),
     ("3. Nodes after", ("nodes", "--policy", _POLICY)),
 )

@@ -40,6 +40,20 @@ def cleanup_words(outcome: CleanupOutcome) -> str:
     return words(f"{outcome.result.value} finished pod {cleanup.pod.full_name}: {why}")
 
 
+_MAX_NAMESPACES = 5  # that are named
+
+
+def intent_words(plan: Plan, where: str) -> str:
+    """How many pods of which namespaces a plan evicts, and in which cluster, as one sentence goes on."""
+    pods = [move.pod for move in plan.moves] + [cleanup.pod for cleanup in plan.cleanups]
+    names = sorted({pod.namespace for pod in pods})
+    shown = ", ".join(names[:_MAX_NAMESPACES])
+    if len(names) > _MAX_NAMESPACES:
+        shown += f" and {len(names) - _MAX_NAMESPACES} more"
+    of = f" of {'namespace' if len(names) == 1 else 'namespaces'} {shown}" if names else ""
+    return words(f"{counted(len(pods), 'pod')}{of} on {where}")
+
+
 def again_words(plan: Plan, before: PlanOfRun) -> str:
     """That a run goes on with another plan, and why."""
     found = counted(plan.hot_count, "hot node")

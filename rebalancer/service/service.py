@@ -46,7 +46,7 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import Sight, sight_of
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.reporting.metrics import LEADER, POLICY_CURRENT, RunMetrics
-from rebalancer.reporting.run_observers import LogObserver
+from rebalancer.reporting.run_observers import LogObserver, intent_words
 from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import words
 from rebalancer.run.memory import finding
@@ -227,6 +227,9 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             counted(len(plan.unsolved), "node"),
             extra={"fields": {"hotNodes": plan.hot_count, "moves": len(plan.moves)}},
         )
+        if self._settings.act and (plan.moves or plan.cleanups):
+            name = self._settings.cluster
+            LOGGER.info("evicts %s", intent_words(plan, f"{name} ({plan.source})" if name else plan.source))
 
 
 class Service(msgspec.Struct, eq=False, dict=True):

@@ -10,7 +10,7 @@ import yaml
 
 from tests.e2e import assets
 from tests.e2e.api import Api, Object, documents
-from tests.e2e.command import COMMAND, Finished
+from tests.e2e.command import COMMAND, Finished, confirmed
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.processes import wait_until
 
@@ -35,7 +35,7 @@ def run_cron_job(stack: ControlPlane, folder: Path, policy: Object) -> Finished:
     manifests = documents(stack.kubectl("kustomize", str(ROOT / "k8s/overlays/active")).stdout)
     (cron_job,) = (item for item in manifests if item["kind"] == "CronJob")
     (container,) = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    return rebalancer(stack, folder, policy, *container["args"])
+    return rebalancer(stack, folder, policy, *confirmed(container["args"]))
 
 
 def rebalancer(stack: ControlPlane, folder: Path, policy: Object, *arguments: str) -> Finished:

@@ -35,6 +35,11 @@ class Finished:
         return decoded
 
 
+def confirmed(arguments: Sequence[str]) -> list[str]:
+    """A command line that a run needs outside its pod, where nobody can be asked."""
+    return [*arguments, "--yes"] if "run" in arguments else [*arguments]
+
+
 @dataclass(frozen=True)
 class Rebalancer:
     """The command with the options that every call of a test shares; its files go to ``folder``."""
@@ -49,7 +54,7 @@ class Rebalancer:
         self.folder.mkdir(parents=True, exist_ok=True)
         policy = self.folder / "policy.yaml"
         policy.write_text(self.policy)
-        return [
+        given = [
             *COMMAND,
             command,
             f"--policy={policy}",
@@ -57,6 +62,7 @@ class Rebalancer:
             "--output=json",
             *options,
         ]
+        return confirmed(given)
 
     def start(self, command: str, *options: str) -> subprocess.Popen[str]:
         """Start it in the background."""

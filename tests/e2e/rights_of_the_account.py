@@ -17,7 +17,7 @@ import yaml
 
 from tests.e2e import rights_cluster
 from tests.e2e.api import Api, Object, documents
-from tests.e2e.command import COMMAND, Finished
+from tests.e2e.command import COMMAND, Finished, confirmed
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.processes import wait_until
 from tests.e2e.rights_cluster import HOT, QUIET, SHOP
@@ -155,7 +155,7 @@ class Cluster:
         self.measure()
         kubeconfig = self.control_plane.kubeconfig(self.token)
         ended = subprocess.run(
-            [*COMMAND, *arguments, f"--kubeconfig={kubeconfig}", *options],
+            [*COMMAND, *confirmed(arguments), f"--kubeconfig={kubeconfig}", *options],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -17,7 +17,7 @@ from rebalancer.policy.policy_file import load_policy
 from tests.conftest import SUMMARY
 from tests.e2e import rights_cluster
 from tests.e2e.api import Object, documents
-from tests.e2e.command import COMMAND
+from tests.e2e.command import COMMAND, confirmed
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.helm_program import IMAGE, helm
 from tests.e2e.test_manifests import RecordProperty
@@ -298,7 +298,7 @@ def start_cron_job(cluster: ControlPlane, folder: Path, *, expected: int) -> Obj
     token = cluster.service_account_token(NAME, pod["serviceAccountName"])
     rights_cluster.measure(cluster.api)
     ended = subprocess.run(
-        [*COMMAND, *arguments, f"--kubeconfig={cluster.kubeconfig(token)}"],
+        [*COMMAND, *confirmed(arguments), f"--kubeconfig={cluster.kubeconfig(token)}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

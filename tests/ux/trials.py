@@ -284,7 +284,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     (f"run {EXAMPLE}", 2, "a recorded cluster cannot be changed"),
     ("run -n shop", 2, "limit it in the policy"),
     ("run -l app=web", 2, "limit it in the policy"),
-    ("run --journal /nope/dir/journal", 2, "its folder does not exist"),
+    ("run --policy examples/policy.yaml --yes --journal /nope/dir/journal", 2, "its folder does not exist"),
     ("run --lease a/b/c", 2, "neither NAMESPACE/NAME nor NAME"),
     ("run --max-duration 10", 2, "write e.g. 90s"),
     ("agreement --from examples/hot-cluster", 2, "it follows what a live cluster decides"),

@@ -33,7 +33,6 @@ from rebalancer.cli.options import (
     refuse_one_file_for_two,
 )
 from rebalancer.cli.output import Output, console, emit, show, style, write_page
-from rebalancer.counting import counted
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
@@ -69,7 +68,9 @@ _PUSH_SECONDS = 10.0
 )
 @cluster_name_option
 @click.option(
-    "--yes", is_flag=True, help="Do not ask for confirmation (never asked when stdin is no terminal)."
+    "--yes",
+    is_flag=True,
+    help="Do not ask for confirmation; needed without a terminal, except by the account of its own pod.",
 )
 @output_options(*RUN_FORMATS)
 @click.pass_obj
@@ -91,6 +92,11 @@ def run(
     rebalancer run --policy policy.yaml --yes --max-duration 30m
     """
     run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
+    if options.policy_path is None:
+        raise InputError(
+            "run evicts by a policy, and none is given",
+            hint="rebalancer policy init writes one; then --policy FILE",
+        )
     if options.now is not None and not run_options.dry_run:
         # At another time than now, old figures look fresh, cooldowns are over and windows are open.
         raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
@@ -100,17 +106,20 @@ def run(
     for name, path in written.items():
         _check_written(name, path)
     _check_gateway(run_options.metrics_push)
+    ask = not yes and not run_options.dry_run
+    if ask and not _can_be_asked():
+        _refuse_unattended(options)
+        ask = False
     policy = _policy_for_page(options) if output.format is Format.HTML else None
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
     with exported_traces(__version__):
         try:
             dry_run = run_options.dry_run
-            ask = not yes and not dry_run and _can_be_asked()
-            cluster = run_options.cluster or options.kube_cluster or options.context or ""
             stop = StopRequest()
+            names = _names_of_cluster(options, run_options.cluster)
             shown = functools.partial(
-                _show_plan, stop=stop, output=output, dry_run=dry_run, ask=ask, cluster=cluster
+                _show_plan, stop=stop, output=output, dry_run=dry_run, ask=ask, names=names
             )
             plan, outcomes = _carried_out(options, run_options, stop, shown, metrics)
             code = session.exit_code = outcomes.exit_code
@@ -215,6 +224,36 @@ def _carried_out(
         )
 
 
+def _refuse_unattended(options: PlanOptions) -> None:
+    """Refuse to evict where nobody can be asked, unless a pod was started in the cluster for that."""
+    from rebalancer.cluster.live.login import Identity, is_of_own_pod  # noqa: PLC0415 - not for --help
+
+    identity = Identity(options.kube_cluster, options.kube_user)
+    if not is_of_own_pod(options.kubeconfig, options.context, identity):
+        raise InputError(
+            "run evicts pods, and nobody can be asked: there is no terminal",
+            hint="add --yes to evict without a question, or --dry-run to evict nothing",
+        )
+
+
+def _names_of_cluster(options: PlanOptions, name: str) -> str:
+    """What users call the cluster: by a name of their own, and by the kubeconfig's context."""
+    from rebalancer.cluster.live.login import Identity, current_context, is_of_own_pod  # noqa: PLC0415
+
+    context = options.context or ""
+    own = is_of_own_pod(
+        options.kubeconfig, options.context, Identity(options.kube_cluster, options.kube_user)
+    )
+    if not context and not own:
+        context = current_context(options.kubeconfig)
+    names = [name] if name else []
+    if options.kube_cluster:
+        names.append(f"cluster {options.kube_cluster}")
+    elif context:
+        names.append(f"context {context}")
+    return ", ".join(names)
+
+
 def _can_be_asked() -> bool:
     return sys.stdin.isatty() and _is_watched()
 
@@ -240,14 +279,19 @@ def _show_plan(
     output: Output,
     dry_run: bool = False,
     ask: bool = False,
-    cluster: str = "",
+    names: str = "",
 ) -> None:
-    """Show people the plan, and ask them; programs read the outcomes, which hold the moves.
+    """Say what is evicted where, show people the plan, and ask them; programs read the outcomes.
 
-    ``cluster`` is the name that they gave it, if any: by ``--cluster-name``, ``--cluster`` or ``--context``.
-    A plan that its reader does not want to see is not carried out.
+    ``names`` is what users call the cluster. A plan that its reader does not want to see is not carried out.
     """
+    from rebalancer.reporting.run_observers import intent_words  # noqa: PLC0415 - imports rich
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
+
+    where = f"{names} ({plan.source})" if names else plan.source
+    intent = intent_words(plan, where)
+    if not ask:
+        LOGGER.info("%s %s", "would evict" if dry_run else "evicts", intent)
 
     if output.format in TABLES and not output.no_headers:
         target = console()
@@ -266,14 +310,8 @@ def _show_plan(
             raise StopRequestedError(
                 "the output was closed before the plan was shown: nothing was evicted"
             ) from error
-    count = len(plan.moves) + len(plan.cleanups)
-    if ask and count:
-        where = plan.source
-        if cluster:
-            where = f"{cluster} ({plan.source})"
-        question = f"Evict {counted(count, 'pod')} on {where}?"
-        if not _confirmed(question, stop):
-            raise StopRequestedError("not confirmed: nothing was evicted")
+    if ask and (plan.moves or plan.cleanups) and not _confirmed(f"Evict {intent}?", stop):
+        raise StopRequestedError("not confirmed: nothing was evicted")
 
 
 def _confirmed(question: str, stop: StopRequest) -> bool:

@@ -74,6 +74,11 @@ def serve(
     Begins a run early when a node turns hot, answers probes and Prometheus, takes over a changed policy
     between two runs, and hands over to another replica when it is asked to stop.
     """
+    if values["act"] and options.policy_path is None:
+        raise InputError(
+            "serve --act evicts by a policy, and none is given",
+            hint="rebalancer policy init writes one; then --policy FILE",
+        )
     refuse_one_file_for_two(options, {"--journal": values["journal"]})
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
     from rebalancer.traces import LEAVING_SECONDS, exported_traces  # noqa: PLC0415 - only here

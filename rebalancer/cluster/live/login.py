@@ -141,6 +141,28 @@ def login(
     return _acting_as(identity, msgspec.structs.replace(official_login(api), advice=advice))
 
 
+def is_of_own_pod(
+    kubeconfig: Path | None = None, context: str | None = None, identity: Identity = _AS_IT_SAYS
+) -> bool:
+    """Whether ``login`` is by the service account of the pod that this program runs in."""
+    if kubeconfig is not None or context is not None or identity.cluster or identity.user:
+        return False
+    is_in_cluster = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    return is_in_cluster and is_file(_SERVICE_ACCOUNT / "token")
+
+
+def current_context(kubeconfig: Path | None = None) -> str:
+    """The context that a kubeconfig names for who gives none; empty where nothing can be read."""
+    paths = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+    for path in paths.split(os.pathsep):
+        with contextlib.suppress(InputError, *_UNUSABLE):
+            document = parse(read_text(path), path).value
+            name = document.get("current-context") if isinstance(document, dict) else None
+            if name:
+                return str(name)
+    return ""
+
+
 def _acting_as(identity: Identity, found: Login) -> Login:
     """The login with what its requests say of whom they act as."""
     if not identity.headers:

@@ -84,10 +84,13 @@ EARLY = {
     ),
     "a full folder": (("snapshot", "save", "{full}"), "the folder is not empty (name a new one)"),
     "a journal in no folder": (
-        ("run", "--journal", "/nowhere/j"),
+        ("run", "--yes", "--policy", "{good}", "--journal", "/nowhere/j"),
         "/nowhere/j: its folder does not exist (make it, or give another --journal)",
     ),
-    "two states": (("run", "--state", "s", "--state-config-map", "a/b"), "give one of them"),
+    "two states": (
+        ("run", "--yes", "--policy", "{good}", "--state", "s", "--state-config-map", "a/b"),
+        "give one of them",
+    ),
     "a policy with a typo": (("plan", "--policy", "{typo}"), "did you mean limits?"),
 }
 
@@ -100,7 +103,8 @@ def test_what_is_wrong_with_arguments_is_found_before_the_cluster_is_read(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     (tmp_path / "typo").write_text("apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nlimts: {}\n")
-    paths = {"full": tmp_path / "full", "typo": tmp_path / "typo"}
+    (tmp_path / "good").write_text(REQUESTS)
+    paths = {name: tmp_path / name for name in ("full", "typo", "good")}
     asked: list[str] = []
 
     def answer(path: str) -> tuple[int, bytes]:
@@ -166,7 +170,7 @@ def test_a_namespace_that_is_not_there_is_named(
     with a_sandbox(objects=[*cluster_objects(), own]) as sandbox:
         kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
         files = ("--kubeconfig", kubeconfig, "--policy", policy, "--journal", tmp_path / "j")
-        result = rebalancer_program("run", *files, option, "nosuch/name")
+        result = rebalancer_program("run", "--yes", *files, option, "nosuch/name")
 
     assert result.exit_code == 2
     line = result.stderr.splitlines()[-1]

@@ -186,7 +186,7 @@ def test_a_deviation_can_be_of_a_signal(cluster: Cluster) -> None:
 
 
 def test_below_the_coverage_a_run_refuses_and_the_nodes_are_shown(cluster: Cluster) -> None:
-    refused = cluster.start("run", load="  minCoverage: 100%")
+    refused = cluster.start("run", "--yes", load="  minCoverage: 100%")
 
     assert refused.exit_code == ExitCode.STOPPED
     assert "only 5 of 6 nodes have a fresh load figure (83%), load.minCoverage is 100%" in refused.stderr
@@ -227,7 +227,8 @@ def test_with_every_source_down_it_is_said_what_was_tried_and_nothing_is_evicted
 ) -> None:
     dead = f"http://127.0.0.1:{free_port()}"
     watcher = f'    - loadWatcher: {{address: "{dead}"}}'
-    result = cluster.start(command, address=dead, sources=watcher)
+    yes = ("--yes",) if command == "run" else ()
+    result = cluster.start(command, *yes, address=dead, sources=watcher)
 
     assert result.exit_code == ExitCode.UNREACHABLE
     assert result.stdout == ""

@@ -77,7 +77,7 @@ class HotCluster:
     def run(self, *options: str) -> tuple[Result, dict[str, Any]]:
         """Start a run; its exit and its outcomes."""
         journal = self.folder / "journal.jsonl"
-        result = self.start("run", "--journal", str(journal), "-o", "json", *options)
+        result = self.start("run", "--yes", "--journal", str(journal), "-o", "json", *options)
         return result, json.loads(result.stdout) if result.stdout else {}
 
     def evicted(self) -> int:

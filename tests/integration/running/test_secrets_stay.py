@@ -117,7 +117,7 @@ def test_no_secret_of_a_cluster_or_a_policy_is_ever_written(
         ("policy", "validate", "inline.yaml"),
         ("-v", "run", *live, "--dry-run", "--journal", "dry.jsonl"),
         ("-v", "--log-format", "json", "run", *live, "--journal", "journal.jsonl", "--state", "state.json",
-         "--metrics-textfile", "metrics.prom", "-o", "json"),
+         "--yes", "--metrics-textfile", "metrics.prom", "-o", "json"),
     ]  # fmt: skip
     found: list[tuple[str, bytes]] = []
     for command in commands:

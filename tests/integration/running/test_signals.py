@@ -127,6 +127,7 @@ class Runs:
         command = [sys.executable, "-c", HEARING, str(self._folder / "heard")]
         command += [
             "run",
+            "--yes",
             f"--policy={policy}",
             f"--kubeconfig={kubeconfig}",
             "--state-config-map=rebalancer/state",

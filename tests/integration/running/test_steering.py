@@ -213,7 +213,7 @@ def test_the_last_wave_is_over_before_taints_are_that_took_long_to_renew(
     monkeypatch.setattr(run_module, "time", SimpleNamespace(time=clock.clock, monotonic=clock.clock))
     monkeypatch.setattr(OwnTaints, "renew", slowly)
     monkeypatch.setattr(run_module, "carry_out", renewed_at_once)
-    result = steering(cluster).start("run")
+    result = steering(cluster).start("run", "--yes")
 
     assert "that is all" in result.stderr
     assert [round(end - began, 3) for end in (*ends, *last_wave_ends)] == [30 + 900 + 20] * 2

@@ -87,7 +87,7 @@ def test_the_second_of_two_runs_under_a_long_average_evicts_nothing(cluster: Clu
     assert WATCHER_ADDRESS in AVERAGES
     state = cluster.folder / "state.json"
     journal = str(cluster.folder / "journal.jsonl")
-    first = cluster.start("run", "--state", str(state), "--journal", journal)
+    first = cluster.start("run", "--yes", "--state", str(state), "--journal", journal)
     assert first.exit_code == 0, first.stderr
     assert json.loads(first.stdout)["outcomes"]
 
@@ -107,7 +107,7 @@ def test_the_second_of_two_runs_under_a_long_average_evicts_nothing(cluster: Clu
 def test_where_the_moved_load_is_unknown_the_node_is_settling(cluster: Cluster) -> None:
     state = cluster.folder / "state.json"
     journal = str(cluster.folder / "journal.jsonl")
-    cluster.start("run", "--state", str(state), "--journal", journal)
+    cluster.start("run", "--yes", "--state", str(state), "--journal", journal)
     remembered = json.loads(state.read_text())
     for move in remembered["moves"]:
         move["load"] = {}

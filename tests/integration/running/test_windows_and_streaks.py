@@ -39,7 +39,7 @@ class Cluster:
         return CliRunner().invoke(main, [command, *arguments, "-o", "json", *options])
 
     def run(self, policy: str) -> Any:
-        result = self.start(policy, "run", "--journal", str(self.folder / "journal.jsonl"))
+        result = self.start(policy, "run", "--yes", "--journal", str(self.folder / "journal.jsonl"))
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
 

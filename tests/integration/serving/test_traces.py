@@ -82,7 +82,7 @@ def a_run(cluster: Cluster, folder: Path) -> None:
     kubeconfig = cluster.sandbox.write_kubeconfig(folder / "other")
     journal = folder / "journal.jsonl"
     options = [f"--policy={cluster.policy}", f"--kubeconfig={kubeconfig}", f"--journal={journal}"]
-    result = CliRunner().invoke(main, ["run", *options, "--state-config-map=rebalancer/state"])
+    result = CliRunner().invoke(main, ["run", "--yes", *options, "--state-config-map=rebalancer/state"])
     assert result.exit_code == 0, result.output
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,6 +18,9 @@ from rebalancer.planning.plan import Plan
 from tests.builders import a_node, a_snapshot
 from tests.unit.reporting.builders import a_plan, an_outcome, some_outcomes
 
+ROOT = Path(__file__).parents[3]
+POLICY = f"--policy={ROOT / 'policies' / 'conservative.yaml'}"
+ACTS = ("run", POLICY, "--yes")  # a run by a policy, of which somebody has said that it may evict
 Program = Callable[..., Result]
 
 

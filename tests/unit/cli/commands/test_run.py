@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from rebalancer.observe.plan_options import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
 from rebalancer.state.results import Result
-from tests.unit.cli.conftest import FakePipeline, Program
+from tests.unit.cli.conftest import ACTS, FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 
 def test_a_run_shows_its_plan_and_what_came_of_it(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
-    result = rebalancer_program("run", "--journal", str(tmp_path / "journal"))
+    result = rebalancer_program(*ACTS, "--journal", str(tmp_path / "journal"))
 
     assert result.exit_code == 0
     assert result.stdout.startswith("Plan: 1 of 2 hot nodes relieved")
@@ -29,8 +29,10 @@ def test_a_run_shows_its_plan_and_what_came_of_it(
 def test_events_that_the_journal_writes_to_stderr_are_not_logged_there_again(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    assert rebalancer_program("run").stderr == "", "the journal's lines alone, for a program that reads them"
-    assert "wave 1: evicting 1 pod" in rebalancer_program("-v", "run").stderr
+    assert rebalancer_program(*ACTS).stderr.splitlines() == [
+        "info: evicts 2 pods of namespace shop on production"
+    ]
+    assert "wave 1: evicting 1 pod" in rebalancer_program("-v", *ACTS).stderr
 
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
@@ -39,13 +41,13 @@ def test_a_run_leaves_with_the_code_of_its_outcomes(
 ) -> None:
     pipeline.outcomes = some_outcomes(an_outcome(Result.UNEXPECTED), stopped="unexpected", exit_code=3)
 
-    assert rebalancer_program("run", "-o", output).exit_code == 3
+    assert rebalancer_program(*ACTS, "-o", output).exit_code == 3
 
 
 def test_a_run_in_json_is_its_outcomes_and_nothing_else(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    found = json.loads(rebalancer_program("run", "-o", "json").stdout)
+    found = json.loads(rebalancer_program(*ACTS, "-o", "json").stdout)
 
     assert found["kind"] == "Outcomes"
     assert [outcome["result"] for outcome in found["outcomes"]] == ["Landed"]
@@ -58,7 +60,7 @@ def test_run_options_reach_the_pipeline_as_values(
         "--dry-run --journal j.sqlite --max-duration 1h30m --lease ops/one --state-config-map ops/state "
         f"--metrics-textfile {tmp_path}/m.prom"
     )
-    rebalancer_program("run", *arguments.split())
+    rebalancer_program(*ACTS, *arguments.split())
 
     assert [options.state_config_map for options in pipeline.asked] == ["ops/state"]
     assert pipeline.run_asked == [
@@ -73,7 +75,7 @@ def test_run_options_reach_the_pipeline_as_values(
 
 
 def test_the_lease_has_a_default(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    rebalancer_program("run")
+    rebalancer_program(*ACTS)
 
     assert pipeline.run_asked == [RunOptions(lease="rebalancer/rebalancer")]
 
@@ -82,7 +84,7 @@ def test_a_name_alone_is_in_the_namespace_of_this_pod(
     rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POD_NAMESPACE", "ops")
-    rebalancer_program("run", "--state-config-map", "state")
+    rebalancer_program(*ACTS, "--state-config-map", "state")
 
     assert pipeline.run_asked == [RunOptions(lease="ops/rebalancer")]
     assert [options.state_config_map for options in pipeline.asked] == ["ops/state"]
@@ -100,9 +102,9 @@ def test_two_places_for_the_state_are_refused(
 
 
 def test_a_recorded_cluster_is_never_run_against(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    result = rebalancer_program("run", "--from", "dump")
+    result = rebalancer_program(*ACTS, "--from", "dump")
 
-    assert "--from PATH" not in rebalancer_program("run", "--help").stdout
+    assert "--from PATH" not in rebalancer_program(*ACTS, "--help").stdout
     assert result.exit_code == 2
     assert "a recorded cluster cannot be changed" in result.stderr
     assert pipeline.asked == []
@@ -112,12 +114,13 @@ def test_json_logs_tell_a_run_as_one_object_an_event(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
     journal = ("--journal", str(tmp_path / "journal"))
-    result = rebalancer_program("--log-format", "json", "run", "-o", "json", *journal)
+    result = rebalancer_program("--log-format", "json", *ACTS, "-o", "json", *journal)
     lines = [json.loads(line) for line in result.stderr.splitlines()]
 
-    assert [line["level"] for line in lines] == ["info", "info"]
-    assert lines[0]["message"].startswith("wave 1: evicting 1 pod")
-    assert lines[0]["time"].endswith("Z")
+    assert [line["level"] for line in lines] == ["info"] * 3
+    assert lines[0]["message"] == "evicts 2 pods of namespace shop on production"
+    assert lines[1]["message"].startswith("wave 1: evicting 1 pod")
+    assert lines[1]["time"].endswith("Z")
 
 
 def test_a_dry_run_says_so_first_and_never_that_it_evicted(
@@ -125,7 +128,7 @@ def test_a_dry_run_says_so_first_and_never_that_it_evicted(
 ) -> None:
     asked = an_outcome(Result.WOULD_EVICT, because="dry run: the API server would evict it")
     pipeline.outcomes = replace(some_outcomes(asked), dry_run=True)
-    result = rebalancer_program("run", "--dry-run")
+    result = rebalancer_program(*ACTS, "--dry-run")
 
     assert result.stdout.startswith("DRY RUN: nothing is changed")
     assert "would evict 1 pod; the API server agrees" in result.stdout
@@ -139,7 +142,7 @@ def test_a_dry_run_without_an_answer_that_agrees_does_not_say_that_one_did(
     rebalancer_program: Program, pipeline: FakePipeline, result: Result
 ) -> None:
     pipeline.outcomes = replace(some_outcomes(an_outcome(result)), dry_run=True)
-    shown = rebalancer_program("run", "--dry-run").stdout
+    shown = rebalancer_program(*ACTS, "--dry-run").stdout
 
     assert f"Outcome: dry run: would evict 0 pods; 1 {result.value}\n" in shown
 
@@ -182,17 +185,17 @@ def test_a_long_journal_says_what_its_table_leaves_out_and_is_whole_as_json(
 def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    result = rebalancer_program("run", "--now", "2026-11-20T12:00:00Z")
+    result = rebalancer_program(*ACTS, "--now", "2026-11-20T12:00:00Z")
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert "a run acts now, not at the time of --now" in result.stderr
-    assert rebalancer_program("run", "--dry-run", "--now", "2026-11-20T12:00:00Z").exit_code == 0
+    assert rebalancer_program(*ACTS, "--dry-run", "--now", "2026-11-20T12:00:00Z").exit_code == 0
 
 
 def test_a_run_can_be_written_as_a_report_with_its_outcomes(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    result = rebalancer_program("run", "-o", "html")
+    result = rebalancer_program(*ACTS, "-o", "html")
 
     assert result.exit_code == pipeline.outcomes.exit_code
     assert result.stdout.startswith("<!DOCTYPE html>")
@@ -225,7 +228,8 @@ def test_no_file_is_written_that_another_option_names(
     (tmp_path / "file").write_text("kept")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     paths = {"FILE": str(tmp_path / "file"), "LINK": str(tmp_path / "link"), "j": str(tmp_path / "j")}
-    result = rebalancer_program("run", *(paths.get(argument, argument) for argument in arguments))
+    acts = ("run", "--yes") if "--policy" in arguments else ACTS
+    result = rebalancer_program(*acts, *(paths.get(argument, argument) for argument in arguments))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{named}" in result.stderr
@@ -240,7 +244,7 @@ def test_a_plan_that_its_reader_does_not_want_to_see_is_not_carried_out(
         raise BrokenPipeError("the output was closed")
 
     monkeypatch.setattr("rebalancer.cli.commands.run.show", closed)
-    result = rebalancer_program("run")
+    result = rebalancer_program(*ACTS)
 
     assert (result.exit_code, pipeline.carried_out) == (130, 0)
     assert "the output was closed before the plan was shown: nothing was evicted" in result.stderr
@@ -261,7 +265,7 @@ def test_a_page_shows_the_policy_of_the_run_and_not_what_became_of_its_file(
         return run(*arguments)
 
     monkeypatch.setattr("rebalancer.run.run.run", meanwhile)
-    result = rebalancer_program("run", "-o", "html", "--policy", str(policy))
+    result = rebalancer_program("run", "--yes", "-o", "html", "--policy", str(policy))
 
     assert result.exit_code == 0, result.stderr
     assert "of-the-run" in result.stdout
@@ -271,7 +275,7 @@ def test_a_page_of_a_policy_that_can_be_read_once_is_refused_before_anything_is_
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
-    result = rebalancer_program("run", "-o", "html", "--policy", str(tmp_path / "pipe"))
+    result = rebalancer_program("run", "--yes", "-o", "html", "--policy", str(tmp_path / "pipe"))
 
     assert (result.exit_code, pipeline.carried_out) == (2, 0)
     assert "-o html reads the policy twice (give a file to --policy)" in result.stderr

@@ -13,7 +13,7 @@ import pytest
 
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-from tests.unit.cli.conftest import FakePipeline, Program
+from tests.unit.cli.conftest import ACTS, POLICY, FakePipeline, Program
 from tests.waiting import no_hang
 
 run = importlib.import_module("rebalancer.cli.commands.run")  # whose command has the same name
@@ -28,31 +28,68 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "xdg" / "rebalancer"
 
 
+@pytest.fixture
+def kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The one that is used where none is named."""
+    path = tmp_path / "kubeconfig"
+    path.write_text("current-context: of-file\n")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
 def test_on_a_terminal_nothing_is_evicted_without_a_yes(
     rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
 ) -> None:
-    result = rebalancer_program("run")
+    result = rebalancer_program("run", POLICY)
 
-    assert "Evict 2 pods on production? [y/N]" in result.stderr
+    assert "Evict 2 pods of namespace shop on production? [y/N]" in result.stderr
     assert "Outcome" not in result.stdout
     assert result.exit_code in (2, 130)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "where"),
     [
-        ("--context", "prod-eu-1"),
-        ("--cluster", "prod-eu-1", "--context", "admin"),
-        ("--cluster-name", "prod-eu-1"),
-        ("--cluster-name", "prod-eu-1", "--context", "arn:aws:eks:eu-west-1:1:cluster/prod-eu-1"),
+        ((), "context of-file (production)"),
+        (("--context", "prod-eu-1"), "context prod-eu-1 (production)"),
+        (("--cluster", "prod-eu-1", "--context", "admin"), "cluster prod-eu-1 (production)"),
+        (("--cluster-name", "prod-eu-1"), "prod-eu-1, context of-file (production)"),
+        (("--cluster-name", "prod", "--context", "admin"), "prod, context admin (production)"),
     ],
 )
-def test_the_question_names_the_cluster_as_the_user_did(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, arguments: tuple[str, ...]
+def test_the_question_names_how_many_pods_of_which_namespaces_and_the_cluster_by_context_and_server(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    terminal: Path,
+    kubeconfig: Path,
+    arguments: tuple[str, ...],
+    where: str,
 ) -> None:
-    result = rebalancer_program("run", *arguments, typed="n\n")
+    result = rebalancer_program("run", POLICY, *arguments, typed="n\n")
 
-    assert "Evict 2 pods on prod-eu-1 (production)? [y/N]" in result.stderr
+    assert f"Evict 2 pods of namespace shop on {where}? [y/N]" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["{", "", "[]", "current-context: 7\n", "contexts: []\n", None])
+def test_a_kubeconfig_without_a_context_takes_the_server_alone_into_the_question(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, kubeconfig: Path, text: str | None
+) -> None:
+    kubeconfig.unlink()
+    if text is not None:
+        kubeconfig.write_text(text)
+    result = rebalancer_program("run", POLICY, typed="n\n")
+
+    names = " context 7 (production)?" if text and "7" in text else " production?"
+    assert f"Evict 2 pods of namespace shop on{names}" in result.stderr
+
+
+def test_the_first_line_of_a_run_that_asks_nobody_says_the_same(
+    rebalancer_program: Program, pipeline: FakePipeline, kubeconfig: Path
+) -> None:
+    sentence = "2 pods of namespace shop on context of-file (production)"
+    assert rebalancer_program(*ACTS).stderr.splitlines()[0] == f"info: evicts {sentence}"
+    dry_run = rebalancer_program("run", POLICY, "--dry-run")
+    assert dry_run.stderr.splitlines()[0] == f"info: would evict {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +98,7 @@ def test_the_question_names_the_cluster_as_the_user_did(
 def test_on_a_terminal_only_a_yes_evicts(
     rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, answer: str, evicts: bool
 ) -> None:
-    result = rebalancer_program("run", typed=answer)
+    result = rebalancer_program("run", POLICY, typed=answer)
 
     assert ("Outcome" in result.stdout) == evicts
     assert ("nothing was evicted" in result.stderr) != evicts
@@ -104,20 +141,67 @@ def test_a_question_is_over_when_a_signal_asks_to_stop(monkeypatch: pytest.Monke
 def test_scripts_and_dry_runs_are_not_asked(
     rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, option: str
 ) -> None:
-    result = rebalancer_program("run", option)
+    result = rebalancer_program("run", POLICY, option)
 
     assert "[y/N]" not in result.stderr
     assert "Outcome" in result.stdout
 
 
-def test_without_a_terminal_nothing_is_asked(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    assert "[y/N]" not in rebalancer_program("run").stderr
+def test_without_a_terminal_a_run_needs_a_yes_and_reads_nothing_before_it(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run", POLICY)
+
+    assert result.exit_code == 2
+    assert "nobody can be asked: there is no terminal (add --yes" in result.stderr
+    assert pipeline.run_asked == []
+    assert rebalancer_program(*ACTS).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "may_act"),
+    [(None, True), ("--kubeconfig=k", False), ("--context=c", False), ("--cluster=c", False)],
+)
+def test_a_pod_may_act_by_its_own_account_and_needs_a_yes_for_any_other(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    option: str | None,
+    may_act: bool,
+) -> None:
+    (tmp_path / "token").write_text("of the pod")
+    monkeypatch.setattr("rebalancer.cluster.live.login._SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    result = rebalancer_program("run", POLICY, *filter(None, [option]))
+
+    assert (result.exit_code == 0) == may_act, result.stderr
+    assert ("info: evicts 2 pods of namespace shop on production" in result.stderr) == may_act
+
+
+def test_a_variable_of_the_cluster_without_an_account_is_not_a_pod(
+    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rebalancer.cluster.live.login._SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+
+    assert rebalancer_program("run", POLICY).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [("run", "--yes"), ("run", "--dry-run"), ("serve", "--act")])
+def test_nothing_acts_without_a_policy_and_the_refusal_names_what_writes_one(
+    rebalancer_program: Program, pipeline: FakePipeline, command: tuple[str, ...]
+) -> None:
+    result = rebalancer_program(*command)
+
+    assert result.exit_code == 2
+    assert "none is given (rebalancer policy init writes one; then --policy FILE)" in result.stderr
 
 
 def test_on_a_terminal_the_journal_is_a_file_of_the_user(
     rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
 ) -> None:
-    result = rebalancer_program("run", "--yes")
+    result = rebalancer_program(*ACTS)
 
     assert pipeline.run_asked[0].journal == terminal / "journal.jsonl"
     assert f"journal: {terminal / 'journal.jsonl'}" in result.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from rebalancer.errors import LeaseHeldError, StopRequestedError
 from tests import loopback
-from tests.unit.cli.conftest import FakePipeline, Program
+from tests.unit.cli.conftest import ACTS, FakePipeline, Program
 from tests.waiting import ended
 
 
@@ -19,7 +19,7 @@ def test_metrics_are_written_when_the_run_ends(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
     path = tmp_path / "rebalancer.prom"
-    rebalancer_program("run", "--metrics-textfile", str(path))
+    rebalancer_program(*ACTS, "--metrics-textfile", str(path))
 
     assert 'rebalancer_runs_total{exit_code="0"} 1.0' in path.read_text()
     assert "rebalancer_run_exit_code 0.0" in path.read_text()
@@ -39,7 +39,7 @@ def test_metrics_are_written_however_the_run_ends(
 ) -> None:
     pipeline.failure = failure
     path = tmp_path / "rebalancer.prom"
-    result = rebalancer_program("run", "--metrics-textfile", str(path))
+    result = rebalancer_program(*ACTS, "--metrics-textfile", str(path))
 
     assert result.exit_code == code
     assert f"rebalancer_run_exit_code {float(code)}" in path.read_text()
@@ -50,7 +50,7 @@ def test_metrics_are_written_however_the_run_ends(
 def test_metrics_that_cannot_be_written_are_refused_before_the_run(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
-    result = rebalancer_program("run", "--metrics-textfile", str(tmp_path / "no" / "folder" / "m.prom"))
+    result = rebalancer_program(*ACTS, "--metrics-textfile", str(tmp_path / "no" / "folder" / "m.prom"))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert "its folder does not exist (make it, or give another --metrics-textfile)" in result.stderr
@@ -64,7 +64,7 @@ def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipel
         return loopback.Answer(status=202)
 
     with loopback.answering(pushgateway) as url:
-        result = rebalancer_program("run", "--metrics-push", url)
+        result = rebalancer_program(*ACTS, "--metrics-push", url)
 
     assert result.exit_code == 0
     [(method, path, metrics)] = pushed
@@ -75,7 +75,7 @@ def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipel
 def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    result = rebalancer_program("run", "--metrics-push", "http://127.0.0.1:9")
+    result = rebalancer_program(*ACTS, "--metrics-push", "http://127.0.0.1:9")
 
     assert result.exit_code == 0
     assert "warning: cannot push metrics to http://127.0.0.1:9" in result.stderr
@@ -88,7 +88,7 @@ def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
 def test_an_address_that_is_none_is_refused_before_the_run(
     rebalancer_program: Program, pipeline: FakePipeline, address: str
 ) -> None:
-    result = rebalancer_program("run", "--metrics-push", address)
+    result = rebalancer_program(*ACTS, "--metrics-push", address)
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--metrics-push is not the address of a Pushgateway" in result.stderr
@@ -101,7 +101,7 @@ def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
     found: list[str] = []
     reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_text()), daemon=True)
     reader.start()
-    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "pipe"))
+    rebalancer_program(*ACTS, "--metrics-textfile", str(tmp_path / "pipe"))
     ended(reader, awaited="the metrics are written into the pipe")
 
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
@@ -110,7 +110,7 @@ def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
 
 def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "metrics.prom")
-    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "link"))
+    rebalancer_program(*ACTS, "--metrics-textfile", str(tmp_path / "link"))
 
     assert (tmp_path / "link").is_symlink()
     assert "rebalancer_" in (tmp_path / "metrics.prom").read_text()
@@ -120,7 +120,7 @@ def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeli
 def test_a_login_in_a_bad_address_of_a_pushgateway_is_not_shown(
     rebalancer_program: Program, pipeline: FakePipeline, address: str
 ) -> None:
-    result = rebalancer_program("run", "--metrics-push", address)
+    result = rebalancer_program(*ACTS, "--metrics-push", address)
 
     assert "--metrics-push is not the address of a Pushgateway" in result.stderr
     assert "hidden" not in result.stderr
