@@ -494,7 +494,7 @@ def _selection(scheduler: SchedulerFacts) -> PodSelection | None:
     if settings.pods is not None:
         return PodSelection((settings.pods.namespace,), selector=settings.pods)
     place = settings.config_map
-    if place is not None and (not scheduler.pods or any(item.mounts(place.name) for item in scheduler.pods)):
+    if place is not None and (not scheduler.pods or any(item.mounts(place) for item in scheduler.pods)):
         return PodSelection((place.namespace,), place.name)
     namespaces = tuple(sorted({item.pod.namespace for item in scheduler.pods}))
     static = any(item.is_static for item in scheduler.pods)

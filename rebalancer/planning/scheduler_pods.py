@@ -34,7 +34,7 @@ from rebalancer.cluster.records.pods import (
     stated_leader_election,
 )
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.policy.schedulers import ConfigMapKey, SchedulerSettings
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, LeaderElection
 from rebalancer.scheduling.versions.release import major_minor, minor_of
 
@@ -91,10 +91,12 @@ class SchedulerPod(msgspec.Struct, frozen=True, eq=False):
             election = replace(election, name=name, named=True)
         return election
 
-    def mounts(self, config_map: str) -> bool:
-        """Whether it has a volume of this ConfigMap."""
+    def mounts(self, place: ConfigMapKey) -> bool:
+        """Whether it has a volume of this ConfigMap, which is one of its own namespace."""
+        if self.pod.namespace != place.namespace:
+            return False
         sources = (volume.config_map for volume in self.pod.spec.volumes or ())
-        return any(source is not None and source.name == config_map for source in sources)
+        return any(source is not None and source.name == place.name for source in sources)
 
 
 def pods_of_schedulers(snapshot: Snapshot) -> list[SchedulerPod]:
@@ -152,7 +154,7 @@ def _named_pods(
         started = _started_with(PurePath(settings.file or "").name, running)
     else:
         there = _every_pod(snapshot, place.namespace)
-        if mounting := [item for item in there if item.mounts(place.name)]:
+        if mounting := [item for item in there if item.mounts(place)]:
             return _of_scheduler_image(mounting)
         started = _started_with(place.key, _of_scheduler_image(there))
     fitting = _of_fitting_owner(scheduler_names, started)

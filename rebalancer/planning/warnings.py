@@ -49,7 +49,7 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.release import Release, major_minor
 from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING, RULES
 from rebalancer.scheduling.versions.verified import version_warnings
 from rebalancer.state.run_state import RunState, why_refused
@@ -141,9 +141,14 @@ def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
             f"the pods of scheduler {scheduler.name} have different versions ({versions}): the rules of the "
             "lowest are used; scheduler.version can state another one"
         )
-    if scheduler.version and not (
-        scheduler.serves_default or settings.version or versions_of(scheduler.pods)
-    ):
+    seen = versions_of(scheduler.pods)
+    stated = major_minor(settings.version or "")
+    if stated and seen and stated not in seen:
+        yield (
+            f"scheduler.version says {stated}, but the pods of scheduler {scheduler.name} have version "
+            f"{', '.join(seen)}; the policy is followed"
+        )
+    if scheduler.version and not (scheduler.serves_default or settings.version or seen):
         yield (
             f"no pod was seen that runs the scheduler {scheduler.name}: it is taken to be "
             f"{scheduler.version}, as the API server is; name its pods in scheduler.pods, or state "

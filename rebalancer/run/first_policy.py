@@ -64,7 +64,7 @@ _MAX_SERVICES = 2
 _BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in names of other services
 _PROMETHEUS_PORT = 9090
 _MAX_SET_ASIDE = 5  # configurations of which is said why they are not named
-_MAX_REASON = 200  # characters
+_MAX_REASON = 300  # characters
 _WIDTH = 80  # columns
 
 
@@ -342,7 +342,7 @@ def _chosen(
             names = facts.configuration.scheduler_names
             counts = _schedulers(inputs)
             if any(counts[name] for name in names if name != DEFAULT_SCHEDULER_NAME):
-                mounted = any(item.mounts(place.name) for item in facts.pods)
+                mounted = any(item.mounts(place) for item in facts.pods)
                 serving.append(_Serving(place, names, sum(counts[name] for name in names), mounted))
     chosen: list[ConfigMapKey] = []
     spare: list[str] = []

@@ -98,11 +98,12 @@ def test_a_configuration_that_cannot_be_used_and_a_copy_that_nobody_mounts_are_s
         own = api.config_map("scheduler-plugins", "scheduler-config")
         assert own is not None
         unknown = f"{CONFIGURATION}profiles: [{{plugins: {{score: {{enabled: [{{name: Unheard}}]}}}}}}]\n"
-        for name, data in (("old-scheduler-config", own), ("sched-of-somebody", {"a.yaml": unknown})):
+        for name, data in (("scheduler-config", own), ("sched-of-somebody", {"a.yaml": unknown})):
             cluster.store.create("configmaps", a_config_map(name, data))
         node = cluster.store.all("nodes")[0]["metadata"]["name"]
         volumes = [{"name": "config", "configMap": {"name": "scheduler-config"}}]
-        spec = {"nodeName": node, "containers": [{"name": "c", "image": "mine:1"}], "volumes": volumes}
+        containers = [{"name": "c", "image": "registry.example/kube-scheduler:v0.26.7"}]
+        spec = {"nodeName": node, "containers": containers, "volumes": volumes}
         pod = {"metadata": {"namespace": "scheduler-plugins", "name": "mine"}, "spec": spec}
         cluster.store.create("pods", {"apiVersion": "v1", "kind": "Pod", **pod})
         kubeconfig = cluster.write_kubeconfig(tmp_path / "kubeconfig")
@@ -112,5 +113,5 @@ def test_a_configuration_that_cannot_be_used_and_a_copy_that_nobody_mounts_are_s
     assert place is not None
     assert (place.namespace, place.name) == ("scheduler-plugins", "scheduler-config")
     words = " ".join(suggested.text.replace("#", "").split())
-    assert "Not named: configmap kube-system/old-scheduler-config scheduler-config.yaml serves " in words
+    assert "Not named: configmap kube-system/scheduler-config scheduler-config.yaml serves " in words
     assert "Not named: configmap kube-system/sched-of-somebody a.yaml:3:" in words

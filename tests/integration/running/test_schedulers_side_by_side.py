@@ -202,6 +202,14 @@ def test_the_version_of_the_second_is_that_of_its_own_pods_and_its_guard_holds(c
     assert cluster.evicted() == 0
 
 
+def test_a_version_that_the_policy_states_and_no_pod_has_is_said(cluster: HotCluster) -> None:
+    cluster.policy = POLICY.replace("  allowUnverifiedVersion: true\n", '  version: "1.26"\n')
+    assert (
+        f"scheduler.version says 1.26, but the pods of scheduler {SECOND} have version 1.27; the policy is "
+        "followed"
+    ) in planned(cluster)["warnings"]
+
+
 def test_one_that_is_down_keeps_its_own_pods_and_the_other_ones_move(cluster: HotCluster) -> None:
     second_is_down(cluster)
     plan = planned(cluster)
