@@ -32,6 +32,7 @@ from rebalancer.load.usage import (
     PodUsage,
     measured_usage,
     most_plausible,
+    node_usage_of_extended,
     plausible_for_pods,
     possible,
     usage_of_requests,
@@ -231,13 +232,18 @@ def build_report(
     resources: tuple[str, ...] = RESOURCES,
     required: Collection[str] = RESOURCES,
     failures: Iterable[str] = (),
+    extended: Mapping[str, FloatArray] = {},
 ) -> LoadReport:
     """Join the sources: the first fresh figure wins, node by node and resource by resource.
 
     ``requests`` is (pods, 2): what each pod requests of cpu and memory. ``resources`` begins with these
     two; a node without a fresh figure of those that are ``required`` is unknown. ``failures`` are
-    warnings about sources that gave nothing.
+    warnings about sources that gave nothing. ``extended`` is (pods,) what each requests of resources that
+    nothing measures: those requests are their load, whatever the sources.
     """
+    by_requests_alone = bool(node_figures) and all(item.source == "requests" for item in node_figures)
+    if extended:
+        node_figures = [*node_figures, node_usage_of_extended(nodes, pods, extended, now)]
     # Prometheus may answer that figures were measured at infinity: then it is not known when.
     dated = [
         replace(item, measured_at=np.where(np.isfinite(item.measured_at), item.measured_at, np.nan))
@@ -257,7 +263,7 @@ def build_report(
             for resource, percent in item.pressure.percent.items():
                 pressure[resource] = _first_known(pressure.get(resource), np.where(recent, percent, np.nan))
         warnings += [*item.warnings, *_unused(item, used, nodes.names, now, max_age_seconds)]
-    if dated and all(item.source == "requests" for item in dated):
+    if by_requests_alone:
         pod_usage = usage_of_requests(requests, resources)
     else:
         sources = [pod_figures] if isinstance(pod_figures, PodUsage) else list(pod_figures or ())
@@ -265,6 +271,9 @@ def build_report(
         measured = measured_usage(pods, nodes, of_pods, resources)
         by_requests = np.array([*(item.source == "requests" for item in dated), False])[source]
         pod_usage = with_shares(measured, pods, nodes, usage, requests, by_requests)
+    for resource, amounts in extended.items():
+        pod_usage.usage[:, resources.index(resource)] = amounts
+        pod_usage.methods[:, resources.index(resource)] = PodMethod.REQUEST
     return LoadReport(
         usage=usage,
         measured_at=measured_at,

@@ -78,11 +78,13 @@ def read_load(
     *,
     now: float,
     live: bool,
+    extended: Mapping[str, FloatArray] = {},
 ) -> LoadReading:
     """Read what every source answered and join it; raises RebalancerError when none of them answered.
 
     ``requests`` is (pods, 2), thousandths of a core and bytes; ``samples`` are of earlier runs, None without
-    a state; ``scored`` are the resources that the plugins of score rules score.
+    a state; ``scored`` are the resources that the plugins of score rules score; ``extended`` is (pods,) what
+    each requests of the extended resources that the policy names.
     """
     window = MetricWindow.of_policy(policy.load.window, policy.load.statistic)
     figures: list[NodeUsage] = []
@@ -128,6 +130,7 @@ def read_load(
         requests,
         now=now,
         max_age_seconds=policy.load.max_age,
+        extended=extended,
         resources=measured_resources(policy, scored),
         required=required_resources(policy, scored),
         failures=[f"load source not used: {failure}" for failure in failures],

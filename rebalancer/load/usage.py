@@ -198,6 +198,32 @@ def node_usage_of_requests(requested: FloatArray, now: float) -> NodeUsage:
     return NodeUsage("requests", requested, np.full_like(requested, now), np.zeros(len(requested)))
 
 
+def node_usage_of_extended(
+    nodes: NodeTable, pods: PodTable, requests: Mapping[str, FloatArray], now: float
+) -> NodeUsage:
+    """Extended resources, such as GPUs, as pods request them; a node has what it states as allocatable.
+
+    ``requests`` is (pods,) by resource.
+    """
+    bound = pods.node >= 0
+    used = np.zeros((len(nodes), len(requests)))
+    capacity: dict[str, FloatArray] = {}
+    for column, (resource, amounts) in enumerate(requests.items()):
+        np.add.at(used[:, column], pods.node[bound], amounts[bound])
+        capacity[resource] = np.zeros(len(nodes))
+        if resource in nodes.resources:
+            stated = nodes.allocatable[:, nodes.resources.index(resource)]
+            capacity[resource] = stated.astype(np.float64)
+    return NodeUsage(
+        "requests",
+        used,
+        np.full_like(used, now),
+        np.zeros(len(nodes)),
+        resources=tuple(requests),
+        capacity=capacity,
+    )
+
+
 _MAX_NAMED = 5
 
 

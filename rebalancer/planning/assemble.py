@@ -23,7 +23,8 @@ from rebalancer.planning.scheduler_facts import scheduler_facts, scored_resource
 from rebalancer.planning.warnings import of_agreement, of_inputs
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.model import is_extended
+from rebalancer.policy.policy_file import LoadedPolicy, measured_resources
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import plugin_queries
@@ -100,6 +101,7 @@ def assemble(
         scored_resources(policy, schedulers),
         now=observation.now,
         live=observation.live,
+        extended=_extended_requests(snapshot, policy),
     )
     return PlanningInputs(
         snapshot=snapshot,
@@ -141,6 +143,16 @@ def requests_by_pod(snapshot: Snapshot, *, limits: bool = False) -> FloatArray:
         rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in snapshot.pods.classes]
     table = np.array(rows, np.float64).reshape(len(rows), len(RESOURCES))
     return np.asarray(table[snapshot.pods.pod_class], np.float64)
+
+
+def _extended_requests(snapshot: Snapshot, policy: RebalancePolicy) -> dict[str, FloatArray]:
+    """(pods,) what each pod requests of the extended resources that the policy names, by resource."""
+    names = [name for name in measured_resources(policy) if is_extended(name)]
+    if not names:
+        return {}
+    rows = [requested_amounts(pod_requests(pod).present, names) for pod in snapshot.pods.classes]
+    table = np.array(rows, np.float64).reshape(len(rows), len(names))
+    return {name: table[snapshot.pods.pod_class, column] for column, name in enumerate(names)}
 
 
 def listed_nodes(

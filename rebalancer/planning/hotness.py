@@ -39,7 +39,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pod_classes import OF_THEIR_NODE, PodClass
-from rebalancer.cluster.records import Taint
+from rebalancer.cluster.records import Node, Taint
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.inputs import PlanningInputs
@@ -269,6 +269,25 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
     return Coverage(known, int(np.count_nonzero(counts)))
 
 
+def is_virtual(node: Node) -> bool:
+    """Whether a node stands for machines that Kubernetes does not see, so that no eviction relieves it.
+
+    A virtual kubelet hands each pod to a cloud, or to another cluster, which gives it room of its own; a node
+    of Fargate is made for the one pod on it.
+    """
+    labels = node.metadata.labels or {}
+    if any(labels.get(key) == value for key, value in _VIRTUAL_LABELS):
+        return True
+    keys = (*labels, *(taint.key for taint in node.spec.taints or ()))
+    return any(key.startswith("virtual-kubelet.io/") for key in keys)
+
+
+_VIRTUAL_LABELS = (
+    ("type", "virtual-kubelet"),
+    ("type", "virtual-node"),
+    ("liqo.io/type", "virtual-node"),
+    ("eks.amazonaws.com/compute-type", "fargate"),
+)
 _LEAST = 0.5  # points, of a mean score or of load: less is not worth a word
 
 
@@ -368,12 +387,13 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     levels = LevelBuilder(percent, inputs.load.percent_resources)
     waiting = dict[int, str]()
     may_be_hot: BoolArray = np.zeros(len(percent), np.bool_)
+    relievable = np.array([not is_virtual(node) for node in nodes.records], np.bool_)
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
         if not rows.any():
             continue
         levels.members = rows
-        levels.eligible = rows & group.may_be_hot
+        levels.eligible = rows & group.may_be_hot & relievable
         pressure = inputs.load.pressure
         _apply(levels, group.rules, _mean(percent[counted & rows]), scores, pressure)
         for rule in group.rules:
@@ -383,7 +403,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
                     for row, words in waiting_nodes(rule, pressure).items()
                     if levels.eligible[row] and not levels.resources[row].any()
                 }
-        may_be_hot[rows] = group.may_be_hot
+        may_be_hot[rows] = group.may_be_hot & relievable[rows]
     hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
     cool = known & ~np.any(percent > levels.cool_to, axis=1)
     return Hotness(
@@ -532,6 +552,16 @@ def load_of_no_pod(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
             )
         found[inputs.snapshot.nodes.names[row]] = "; ".join(sentences)
     return found
+
+
+def never_hot(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
+    """Why nodes above a level are not hot all the same, by the node's name."""
+    nodes = inputs.snapshot.nodes
+    above = hotness.hot_at(np.arange(len(nodes)), inputs.load.percent)
+    said = "a virtual node, which no eviction relieves: it is never hot"
+    return {
+        nodes.names[row]: said for row in np.flatnonzero(above).tolist() if is_virtual(nodes.records[row])
+    }
 
 
 def leaving_load(inputs: PlanningInputs, hotness: Hotness, leaving: BoolArray) -> dict[str, str]:

@@ -339,7 +339,8 @@ class Plan(Answer, frozen=True):
         """That the load of nodes is what their pods request; empty where all of it is measured."""
         count = 0
         for node in self.nodes:
-            if any(figure.source == "requests" for figure in node.figures.values()):
+            figures = (node.figures[name] for name in ("cpu", "memory") if name in node.figures)
+            if any(figure.source == "requests" for figure in figures):
                 count += 1
         which = "" if count == self.known_count else f"for {count:,} of them "
         return f"{which}as requested, not measured" if count else ""

@@ -12,7 +12,13 @@ from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.disruption_cost import seconds_to_ready
-from rebalancer.planning.hotness import Hotness, leaving_load, load_of_no_pod, pressure_after_cooling
+from rebalancer.planning.hotness import (
+    Hotness,
+    leaving_load,
+    load_of_no_pod,
+    never_hot,
+    pressure_after_cooling,
+)
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
@@ -104,6 +110,7 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
     settling = prepared.landing_check.settling
     said = (
         load_of_no_pod(inputs, hotness),
+        never_hot(inputs, hotness),
         pressure_after_cooling(inputs, hotness),
         leaving_load(inputs, hotness, prepared.eviction.leaving),
     )

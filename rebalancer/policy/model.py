@@ -72,8 +72,21 @@ Unique = AfterValidator(_unique)
 json_text = BeforeValidator(_mapping_to_json, json_schema_input_type=str | dict[str, object])
 """A mapping is accepted too, and kept as JSON text."""
 
-ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$", examples=["cpu", "memory"])]
-"""cpu, memory, pods, networkReceive, networkTransmit, or a signal of the policy."""
+ResourceName = Annotated[
+    str,
+    Field(
+        pattern=r"^([a-z][a-zA-Z0-9]{0,62}|hugepages-[0-9]{1,9}[KMG]i|[a-z0-9][a-z0-9.-]{0,252}/[a-zA-Z0-9][a-zA-Z0-9._-]{0,62})$",
+        examples=["cpu", "memory"],
+    ),
+]
+"""cpu, memory, pods, networkReceive, networkTransmit, a signal of the policy, or an extended resource."""
+
+
+def is_extended(resource: str) -> bool:
+    """Whether pods get a resource by request alone, as nvidia.com/gpu and hugepages: nothing measures it."""
+    return "/" in resource or resource.startswith("hugepages-")
+
+
 Percent = Annotated[
     float,
     Field(gt=0, le=100),

@@ -20,6 +20,7 @@ from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.errors import InputError
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
+from rebalancer.policy.model import is_extended
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
 from rebalancer.policy.units import Amount
@@ -45,9 +46,12 @@ def measured_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> t
 
 
 def required_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> tuple[str, ...]:
-    """Without a fresh figure of these a node is unknown: cpu, memory, and what rules name or score."""
+    """Without a fresh figure of these a node is unknown: cpu, memory, and what rules name or score.
+
+    Not every node has a given extended resource, and what pods request of it is always known.
+    """
     resources = dict.fromkeys((*EVERYWHERE, *named_resources(policy), *scored))
-    return tuple(name for name in resources if name != _COUNTED)
+    return tuple(name for name in resources if name != _COUNTED and not is_extended(name))
 
 
 def pressure_resources(policy: RebalancePolicy) -> tuple[str, ...]:
@@ -72,6 +76,8 @@ def check_resources(policy: RebalancePolicy, document: documents.Document) -> No
     known = (*BUILT_IN_RESOURCES, *policy.load.signals)
     reads_prometheus = _reads_prometheus(policy)
     for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
+        if is_extended(name):
+            continue
         if name not in known:
             message = f"{name} is unknown; known: {', '.join(known)}"
             hint = did_you_mean(name, list(known))

@@ -13,6 +13,7 @@ from rebalancer.documents.models import did_you_mean
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.model import is_extended
 from rebalancer.policy.schema import SYSTEM_NAMESPACE
 from rebalancer.policy_import.mapping import Import, KeyFate
 
@@ -281,7 +282,7 @@ def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: b
     thresholds = {}
     rule = "deviation" if deviation else "utilization"
     for resource, percent in targets.items():
-        if resource not in _MEASURED:
+        if resource not in _MEASURED and not is_extended(resource):
             said = f"no source measures {resource}; name it in load.signals with a query of yours"
             work.drop((*at, resource), said)
         elif not isinstance(percent, int | float) or isinstance(percent, bool):

@@ -18,12 +18,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from msgspec.structs import replace
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from rebalancer.counting import counted
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
-from rebalancer.policy.model import Percent, PolicyModel, Selector, Unique
+from rebalancer.policy.model import Percent, PolicyModel, ResourceName, Selector, Unique, is_extended
 from rebalancer.policy.units import Amount, AmountField, Duration
 
 if TYPE_CHECKING:
@@ -44,16 +44,27 @@ _DIFFERENCE = (
 )
 
 
+def _requestable(resource: str) -> str:
+    if resource not in ("cpu", "memory", "pods") and not is_extended(resource):
+        raise ValueError(
+            f"{resource} is nothing that pods request: cpu, memory, pods or an extended resource"
+        )
+    return resource
+
+
+Requestable = Annotated[ResourceName, AfterValidator(_requestable)]
+
+
 class ConsolidationSettings(PolicyModel):
     """Which nodes may be emptied, and how full others become."""
 
     node_selector: Selector = Field(
         default=Selector.model_construct(), description="Labels of the nodes that may be emptied."
     )
-    thresholds: Mapping[Literal["cpu", "memory", "pods"], Annotated[float, Field(ge=0, le=100)]] = Field(
+    thresholds: Mapping[Requestable, Annotated[float, Field(ge=0, le=100)]] = Field(
         default={},
         description="Percent of allocatable up to which each of these is requested on nodes that may be "
-        "emptied, for pods their number. By default it does not matter.",
+        "emptied: cpu, memory, extended resources, and for pods their number. By default it does not matter.",
     )
     number_of_nodes: int = Field(
         default=0,

@@ -11,7 +11,6 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, NodeRow, PodRow
-from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.cluster.pod_classes import OF_THEIR_NODE, PodClass
 from rebalancer.cluster.pods import PodTable
 from rebalancer.counting import counted
@@ -55,7 +54,7 @@ class EmptyingSettings(Protocol):
     """What a policy says of the nodes that may be emptied."""
 
     node_selector: Selector
-    thresholds: Mapping[Literal["cpu", "memory", "pods"], float]
+    thresholds: Mapping[str, float]
     number_of_nodes: int
     eviction_modes: tuple[Literal["OnlyThresholdingResources"], ...]
     min_node_age: float
@@ -106,7 +105,9 @@ class WholeNodes:
         state = self._prepared.state
         found = np.zeros(len(self.leaving), np.bool_)
         for name, most in self._settings.thresholds.items():
-            column = BASE_RESOURCES.index(name)
+            if name not in state.classes.column:  # no node has it, and no pod requests it
+                continue
+            column = state.classes.column[name]
             used = state.pod_count if name == "pods" else state.requested[:, column]
             found |= 100.0 * used > most * state.classes.allocatable[:, column]
         return found

@@ -22,6 +22,7 @@ from rebalancer.planning.plan import (
     PlanDifference,
     UnmovedPod,
 )
+from rebalancer.policy.model import is_extended
 from rebalancer.policy.strategies import ALWAYS_ON
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.text import Column, Lines, Style, bar, write_table
@@ -241,6 +242,8 @@ def load_bar(lines: Lines, node: NodeReport, resource: str, *, spaced: bool = Fa
     """``████▒▒░░  87→65``; with room for it ``██████▒▒░░  87% →  65%``."""
     before = node.load.get(resource)
     after = node.after.load.get(resource) if node.after else None
+    if before is None and is_extended(resource):
+        return Text("none", "dim")  # not every node has such a device
     if before is None:
         return Text("unknown", "yellow")
     arrow = lines.style.glyphs.arrow
@@ -280,6 +283,7 @@ def _worth_showing(node: NodeReport, resource: str, lines: Lines) -> bool:
     return (
         lines.style.everything
         or resource in ALWAYS_SHOWN
+        or is_extended(resource)
         or named
         or node.load.get(resource, 0.0) >= _NEARLY_FULL
     )

@@ -58,7 +58,7 @@ def test_the_plugin_that_pulls_a_node_down_is_named() -> None:
 
 
 def test_a_score_rule_without_plugins_takes_those_that_look_at_load_or_pod_counts() -> None:
-    (sentence,) = reports()["busy"].because
+    sentence = reports()["busy"].because[0]
     scores = reports()["busy"].scores
     mean = (5 * scores["TargetLoadPacking"] + scores["PodCapacityOfNode"]) / 6
     assert sentence.startswith(

@@ -13,6 +13,7 @@ from rebalancer.errors import InputError
 from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.strategies.failed import Failed, FailedSettings
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
+from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy_import import Imported, import_policy
@@ -41,7 +42,7 @@ profiles:
       - name: LowNodeUtilization
         args:
           thresholds: {cpu: 20, memory: 20}
-          targetThresholds: {cpu: 60, memory: 70, nvidia.com/gpu: 50}
+          targetThresholds: {cpu: 60, memory: 70, ephemeral-storage: 50}
           metricsUtilization: {source: KubernetesMetrics}
           evictableNamespaces: {exclude: [kube-system, monitoring]}
           evictionLimits: {node: 5}
@@ -124,12 +125,21 @@ def test_what_may_be_evicted_becomes_ours() -> None:
     )
 
 
+def test_thresholds_of_extended_resources_become_ours() -> None:
+    policy, found = imported(CURRENT.replace("ephemeral-storage", "nvidia.com/gpu"))
+    (rule,) = policy.hot_nodes.any
+
+    assert isinstance(rule, UtilizationRule)
+    assert rule.utilization["nvidia.com/gpu"] == 50
+    assert "nvidia.com/gpu" not in notes(found)
+
+
 def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
     _, found = imported(CURRENT)
     said = notes(found)
 
     assert said["thresholds"].startswith("changed: which nodes have room is not a threshold here")
-    assert said["nvidia.com/gpu"].startswith("not mapped: no source measures nvidia.com/gpu")
+    assert said["ephemeral-storage"].startswith("not mapped: no source measures ephemeral-storage")
     assert said["gracePeriodSeconds"].startswith("not mapped")
     assert said["evictSystemCriticalPods"].startswith("not mapped")
     where = next(note.where for note in found.notes if note.key == "thresholds")

@@ -126,7 +126,8 @@ def test_an_argument_that_is_stated_empty_means_what_it_means_there() -> None:
 
 
 def test_a_plugin_that_empties_nodes_by_thresholds_that_cannot_be_said_here_is_left_out() -> None:
-    thresholds = {"cpu": 20, "nvidia.com/gpu": 5}
+    assert dropped("HighNodeUtilization", {"thresholds": {"cpu": 20, "nvidia.com/gpu": 5}}) == []
+    thresholds = {"cpu": 20, "ephemeral-storage": 5}
     assert dropped("HighNodeUtilization", {"thresholds": thresholds}) == ["HighNodeUtilization", "thresholds"]
 
 
