@@ -9,7 +9,8 @@ served stands in the documents of discovery, which are read once, and only where
 
 So budgets are read as ``policy/v1beta1``, and pods are evicted in that version. A kind that no document names
 is not served, and has no objects. A kind that is named, and whose LIST is answered with 404 all the same, is
-not read.
+not read. Nor is one of a group that ``/apis`` leaves out, and by which pods are evicted: such a list is not
+the whole of it, as one that somebody shortens on its way.
 """
 
 from __future__ import annotations
@@ -125,6 +126,10 @@ class Discovery:
         if self._groups is None:
             answer = self._read("/apis", _Groups, _GROUPS)
             self._groups = {served.name: served.version_names for served in answer.groups}
+        if group not in self._groups:
+            evicted = self._resources_of("v1").get(_EVICTION)
+            if evicted is not None and evicted.group == group:
+                raise self._no_document("/apis", f"it lacks {group}, by which {_EVICTION} is served")
         return self._groups.get(group, ())
 
     def _resources_of(self, group_version: str) -> dict[str, _Resource]:

@@ -33,10 +33,16 @@ _MAX_NODES = 8
 _MAX_REASONS = 5
 _MAX_PODS = 12
 _NEVER = frozenset({"DaemonSet", "StaticPod"})
-_SHARES = (
-    Column("CPU", figure_of("share", "cpu", "{:.1f}"), right=True),
-    Column("MEM", figure_of("share", "memory", "{:.1f}"), right=True),
-)
+_HEADINGS = {"cpu": "CPU", "memory": "MEM"}
+
+
+def _shares(pods: Iterable[PodOnNode | PodOfWorkload]) -> list[Column]:
+    """A column for each resource of which pods have a share; of the number of pods all have as much."""
+    names = {name for pod in pods for name in pod.share if name != "pods"}
+    return [
+        Column(_HEADINGS.get(name, plain(name).upper()), figure_of("share", name, "{:.1f}"), right=True)
+        for name in (*_HEADINGS, *sorted(names - _HEADINGS.keys()))
+    ]
 
 
 def explain_table(explanation: Explanation, style: Style = Style()) -> Text:
@@ -212,7 +218,7 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
 
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.full_name), "bold")),
-        *_SHARES,
+        *_shares(node.pods),
         Column("IN THIS PLAN", said, below=True),
     ]
     write_table(lines, columns, node.pods, _MAX_PODS, "pod")
@@ -235,7 +241,7 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.name), "bold")),
         Column("NODE", lambda pod: (plain(pod.node or "none"), "red" if pod.hot else ""), node=True),
-        *_SHARES,
+        *_shares(workload.pods),
         Column("IN THIS PLAN", _short_verdict, sentence=True),
     ]
     write_table(lines, columns, workload.pods, _MAX_PODS, "pod")

@@ -186,3 +186,21 @@ def test_a_kind_that_is_served_in_unknown_versions_alone_is_unread_and_says_so(
     assert recording.unread["evictionrequests"] == (
         "API server 1.35 serves evictionrequests.lifecycle.k8s.io as v9 alone, which rebalancer does not read"
     )
+
+
+def test_a_list_of_groups_without_the_one_by_which_pods_are_evicted_proves_no_absence(
+    pool: urllib3.PoolManager,
+) -> None:
+    """Half of discovery: budgets would be taken to be absent, and pods evicted as if there were none."""
+    groups = {"kind": "APIGroupList", "groups": [{"name": "apps", "versions": [{"version": "v1"}]}]}
+
+    def answer(path: str) -> Answer | None:
+        if path == "/apis":
+            return 200, json.dumps(groups).encode()
+        return PLAIN if path.startswith("/apis/policy/") else None
+
+    recording = recording_behind(pool, answer)
+
+    assert "poddisruptionbudgets" not in recording.listings
+    assert "it lacks policy, by which pods/eviction is served" in recording.unread["poddisruptionbudgets"]
+    assert "verticalpodautoscalers" in recording.listings  # which this server does not have

@@ -114,3 +114,34 @@ def test_a_node_whose_load_is_not_known_is_not_said_to_be_not_hot(
         pods=(),
     )
     assert explain_table(node).plain.startswith(said)
+
+
+def test_the_pods_of_a_node_have_a_column_for_each_resource_that_is_measured() -> None:
+    """Of a node that is hot by its traffic cpu and memory alone would say nothing."""
+    shares: list[dict[str, float]] = [
+        {"cpu": 0.1, "memory": 2.0, "pods": 0.9, "networkReceive": 4.0},
+        {"pods": 0.9},
+    ]
+    node = NodeExplanation(
+        source="production",
+        policy="network-traffic",
+        inputs="sha256:0123",
+        now=NOW,
+        node="n1",
+        load={"networkReceive": 40.0},
+        after={"networkReceive": 40.0},
+        hot=True,
+        because=(),
+        levels={},
+        score=None,
+        uncounted="",
+        of_no_pod={},
+        unsolved="",
+        pods=tuple(
+            PodOnNode(pod=a_pod(f"web-{number}"), share=share, verdict="Limit", because="a reason")
+            for number, share in enumerate(shares)
+        ),
+    )
+    rows = explain_table(node).plain.partition("PODS")[2].splitlines()
+    figures = [row.split()[1:4] for row in rows if row.split()[:1] != ["stays"]]
+    assert figures[1:4] == [["CPU", "MEM", "NETWORKRECEIVE"], ["0.1", "2.0", "4.0"], ["?", "?", "?"]]
