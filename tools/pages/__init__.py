@@ -27,7 +27,7 @@ def renewed(root: Path) -> dict[Path, str]:
         root / "docs" / "pictures" / "architecture.svg": architecture.architecture_picture(),
         root / "docs" / "pictures" / "excess.svg": excess.excess_picture(),
         root / "docs" / "scheduling-model.md": scheduling.scheduling_page(),
-        root / "docs" / "scheduler-versions.md": scheduling.versions_page(),
+        root / "tests" / "conformance" / "RULES.md": scheduling.versions_page(),
         folder / "values.yaml": chart.values(root),
         folder / "values.schema.json": chart.values_schema(root),
         folder / "files" / "dashboard.json": dashboard.dashboard(),
