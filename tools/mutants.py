@@ -343,10 +343,13 @@ class Trials:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try every mutant."""
         self._items = session.items
+        gc.unfreeze()  # what tests/conftest.py froze is not listed
         for function in gc.get_objects():
             if isinstance(function, FunctionType) and function.__code__.co_filename == self.path:
                 code = function.__code__
                 self._functions[code.co_qualname, code.co_firstlineno].append(function)
+        if not self._functions:
+            raise RuntimeError(f"no function of {self.path} is found, and so none can be changed")
         of = "rebalancer." + self.module.replace("/", ".")
         wrappers = [item for item in gc.get_objects() if isinstance(item, functools._lru_cache_wrapper)]
         self._caches = [item for item in wrappers if item.__module__ == of]

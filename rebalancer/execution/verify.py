@@ -12,6 +12,7 @@ of all pairings that the creation times allow, one with the most planned landing
 A move is settled when waiting longer cannot change its outcome:
 
     replacement ready on a planned node, old pod gone     Landed, settled
+    the same, not yet for its minReadySeconds             Landed unless that changes before the timeout
     replacement bound to a node that fails the check      Unexpected, settled
     replacement bound, not ready yet                      NotReady unless that changes before the timeout
     no replacement yet                                    NotReplaced unless that changes before the timeout
@@ -136,6 +137,12 @@ def _planned(items: Sequence[Attempt[Move]], pods: Sequence[ObservedPod]) -> dic
 LandingCheck = Callable[[Move, str], str | None]
 """Why the node on which a replacement landed is not acceptable; None when it is."""
 
+MinReadySeconds = Callable[[Move], float]
+"""For how long a replacement has to be ready before its controller calls it available."""
+
+WhyNotAvailable = Callable[[Move, ObservedPod], str]
+"""Why a replacement that is ready is not available yet; empty when it is."""
+
 ReadPods = Callable[[Sequence[Move], float], Sequence[ObservedPod]]
 """The pods of the controllers of these moves, read within so many seconds."""
 
@@ -163,9 +170,13 @@ class LandingPoller(msgspec.Struct, eq=False):
     _check: LandingCheck
     _clock: RunClock
     _pods_seen: PodsSeen = lambda _: None
+    _min_ready_seconds: MinReadySeconds = lambda _: 0.0
     evicted: list[Attempt[Move]] = []
     _landed: dict[str, Outcome] = {}  # by uid of the evicted pod: replacements that were seen bound
     _checked: dict[tuple[str, str], str | None] = {}  # by uid of the evicted pod and node
+    # By uid of the replacement: since when it is ready, as it says, and when we saw that, by our clock.
+    _ready: dict[str, tuple[float, float]] = {}
+    _waits_for_available: bool = False  # a replacement that was seen ready at the last look
 
     @property
     def landed(self) -> tuple[Outcome, ...]:
@@ -219,9 +230,13 @@ class LandingPoller(msgspec.Struct, eq=False):
             after_each_read(appraisals)
             return not trouble and all(item.settled for item in appraisals)
 
+        def poke() -> bool | None:
+            # A watch does not show when a pod that is ready is available.
+            return None if self._waits_for_available else watched.ready()
+
         first_pause = FIRST_PAUSE_SECONDS if watched.ready() is None else MAX_PAUSE_SECONDS
         if not settled():
-            clock.wait_until(settled, deadline, first_pause, MAX_PAUSE_SECONDS, poke=watched.ready)
+            clock.wait_until(settled, deadline, first_pause, MAX_PAUSE_SECONDS, poke=poke)
         if clock.stop_requested():
             trouble = trouble or "the run was interrupted"
         return tuple(_unseen(item, trouble) if trouble else item.outcome for item in appraisals)
@@ -233,9 +248,25 @@ class LandingPoller(msgspec.Struct, eq=False):
         except RebalancerError as error:
             trouble = f"how it ended could not be seen: {error}"
             return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
-        appraisals = appraise(evicted, self._before, pods, self._check_once)
+        self._waits_for_available = False
+        appraisals = appraise(evicted, self._before, pods, self._check_once, self._why_not_available)
         self._landed |= {item.outcome.move.pod.uid: item.outcome for item in appraisals if item.placed}
         return appraisals, ""
+
+    def _why_not_available(self, move: Move, pod: ObservedPod) -> str:
+        """See WhyNotAvailable. Counted by our clock from when it was seen: the pod's time is its node's."""
+        needed = self._min_ready_seconds(move)
+        if pod.ready_at is None or pod.finished or needed <= 0:
+            return ""
+        now = self._clock.monotonic()
+        ready_at, seen_at = self._ready.get(pod.metadata.uid, (pod.ready_at, now))
+        if ready_at != pod.ready_at:  # it was not ready in between
+            seen_at = now
+        self._ready[pod.metadata.uid] = (pod.ready_at, seen_at)
+        if now - seen_at >= needed:
+            return ""
+        self._waits_for_available = True
+        return f"ready for {now - seen_at:.0f} s of the {needed:.0f} s of its controller's minReadySeconds"
 
     def _check_once(self, move: Move, node: str) -> str | None:
         """See LandingCheck; once for each move and node, however often the wave is read."""
@@ -246,19 +277,28 @@ class LandingPoller(msgspec.Struct, eq=False):
 
 
 def appraise(
-    evicted: Sequence[Attempt[Move]], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
+    evicted: Sequence[Attempt[Move]],
+    before: Collection[str],
+    now: Sequence[ObservedPod],
+    check: LandingCheck,
+    why_not_available: WhyNotAvailable = lambda _move, _pod: "",
 ) -> tuple[Appraisal, ...]:
     """The outcome of each move as it stands, given the pods of its namespace now."""
-    replacement = match(evicted, before, now)
+    replacements = match(evicted, before, now)
     present = {pod.metadata.uid: pod for pod in now}
-    return tuple(
-        _appraise(item, replacement.get(item.move.pod.uid), present.get(item.move.pod.uid), check)
-        for item in evicted
-    )
+    found = []
+    for item in evicted:
+        uid = item.move.pod.uid
+        found.append(_appraise(item, replacements.get(uid), present.get(uid), check, why_not_available))
+    return tuple(found)
 
 
 def _appraise(
-    item: Attempt[Move], replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
+    item: Attempt[Move],
+    replacement: ObservedPod | None,
+    old: ObservedPod | None,
+    check: LandingCheck,
+    why_not_available: WhyNotAvailable,
 ) -> Appraisal:
     if item.move.is_restart:
         result, because, settled = appraise_rollout(item.move, replacement, old, check)
@@ -290,8 +330,11 @@ def _appraise(
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
         because += f"; {_of_the_evicted_pod(old)}"
+    not_available = why_not_available(item.move, replacement)
+    if not_available:
+        because += f"; {not_available}"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
-    return _so_far(item, result, because, replacement, settled=old is None)
+    return _so_far(item, result, because, replacement, settled=old is None and not not_available)
 
 
 def _of_the_node_left(item: Attempt[Move], old: ObservedPod | None) -> str:

@@ -54,7 +54,7 @@ from rebalancer.execution.outcomes import (
 )
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
-from rebalancer.execution.verify import Appraisal, LandingPoller, PodsSeen
+from rebalancer.execution.verify import Appraisal, LandingPoller, MinReadySeconds, PodsSeen
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Cleanup, Move, Plan, Progress
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.scheduler_facts import SchedulerLocation
@@ -99,6 +99,8 @@ class WorkloadPods(msgspec.Struct, frozen=True, kw_only=True):
 
     # The label selector of the controller of a move's pod; empty where it is not known.
     selector_of: Callable[[Move], str] = lambda _: ""
+    # For how long a replacement has to be ready before its controller calls it available.
+    min_ready_seconds_of: MinReadySeconds = lambda _: 0.0
     # The pods of a controller as a watch last showed them: when it is worth to look for replacements.
     watched: PodsSeen = lambda _: None
 
@@ -417,7 +419,8 @@ class _Run:
         self._stream.publish(events.WaveStarted(wave, moves))
         check = self._context.replanner.check_landing
         watched = self._context.pods.watched
-        landings = LandingPoller(before, self._read, check, self._clock, watched)
+        min_ready = self._context.pods.min_ready_seconds_of
+        landings = LandingPoller(before, self._read, check, self._clock, watched, min_ready)
         left = list(moves)
         self._landed = ()
         self._has_kept = False

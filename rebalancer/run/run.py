@@ -68,6 +68,7 @@ from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
+from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed
 from rebalancer.run.measured import Measurement
@@ -111,6 +112,16 @@ def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
             return ""
 
     return selector_of
+
+
+def min_ready_seconds_in(snapshot: Snapshot) -> Callable[[Move], float]:
+    """For how long a move's replacement has to be ready before its controller calls it available."""
+
+    def min_ready_seconds_of(move: Move) -> float:
+        found = snapshot.workloads.get(move.pod.controller_uid)
+        return 0.0 if found is None else min_ready_seconds(found[1])
+
+    return min_ready_seconds_of
 
 
 class PlanAge:
@@ -356,7 +367,9 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 journal=journal,
                 lease=held,
                 pods=WorkloadPods(
-                    selector_of=selectors_of(inputs.snapshot), watched=self._environment.cluster.pods_of
+                    selector_of=selectors_of(inputs.snapshot),
+                    min_ready_seconds_of=min_ready_seconds_in(inputs.snapshot),
+                    watched=self._environment.cluster.pods_of,
                 ),
                 save=memory.checkpoint,
                 shown_to=(*events, *self._observers),

@@ -39,9 +39,9 @@ def why_no_surge(deployment: Workload) -> str:
     return _why_not_settled(deployment) or _why_not_by_strategy(deployment) or _why_undone(deployment)
 
 
-def min_ready_seconds(deployment: Workload) -> float:
-    """How long the new pod has to be ready before the old one is ended."""
-    return float(max(deployment.spec.min_ready_seconds, 0))
+def min_ready_seconds(workload: Workload) -> float:
+    """How long a new pod has to be ready before it is available: a rollout ends the old one then."""
+    return float(max(workload.spec.min_ready_seconds, 0))
 
 
 def _why_not_settled(deployment: Workload) -> str:

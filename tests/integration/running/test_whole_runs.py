@@ -187,6 +187,24 @@ def test_a_policy_that_is_changed_during_a_run_ends_it_before_its_next_wave_and_
     assert "changed while the run was at work" in outcomes["stopped"]
 
 
+def test_a_run_waits_until_replacements_are_available_by_their_controllers_min_ready_seconds(
+    cluster: HotCluster,
+) -> None:
+    for controller in cluster.sandbox.store.all("replicasets"):
+        metadata = controller["metadata"]
+        cluster.sandbox.store.mutate(
+            "replicasets",
+            metadata["namespace"],
+            metadata["name"],
+            lambda item: item["spec"].update(minReadySeconds=600),
+        )
+    result, outcomes = cluster.run()
+    assert result.exit_code == 0, result.stderr
+    assert set(results(outcomes)) <= LANDED
+    for item in outcomes["outcomes"]:
+        assert item["because"].endswith("s of the 600 s of its controller's minReadySeconds")
+
+
 def test_too_many_nodes_not_ready_stop_a_run_before_it_begins(cluster: HotCluster) -> None:
     cluster.sandbox.fail_node("node-6")
     cluster.policy += "safety: {maxNotReadyNodes: 0}\n"

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.cluster.live.watching import SeenPod
 from rebalancer.errors import UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
-from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE, Appraisal, LandingPoller, appraise
+from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE, Appraisal, LandingPoller, PodsSeen, appraise
 from rebalancer.planning.plan import RESTART, Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.state.results import Result
@@ -120,13 +121,70 @@ def a_clock(time: FakeTime, stop_requested: Callable[[], bool] = lambda: False) 
     )
 
 
-def watched(film: Film, *, timeout: float = 60, interrupt_at: float = 1e9) -> tuple[Outcome, FakeTime]:
+def watched(
+    film: Film,
+    *,
+    timeout: float = 60,
+    interrupt_at: float = 1e9,
+    min_ready: float = 0.0,
+    pods_seen: PodsSeen = lambda _: None,
+) -> tuple[Outcome, FakeTime]:
     time = FakeTime(NOW)
     clock = a_clock(time, lambda: time.now >= NOW + interrupt_at)
-    poller = LandingPoller({"uid-web-1"}, film, only_hot, clock)
+    poller = LandingPoller({"uid-web-1"}, film, only_hot, clock, pods_seen, lambda _: min_ready)
     poller.evicted.append(a_granted(a_move()))
     [outcome] = poller.until_settled(timeout)
     return outcome, time
+
+
+CRASHED = [an_observed_pod("web-9", node="cool")]
+READY_AGAIN = [an_observed_pod("web-9", node="cool", ready=True, created=NOW + 20)]
+
+
+def test_a_replacement_has_landed_once_it_was_ready_for_its_controllers_min_ready_seconds() -> None:
+    outcome, time = watched(Film(READY), min_ready=30)
+    assert (outcome.result, outcome.because) == (Result.LANDED, "as planned")
+    assert 30 <= time.now - NOW <= 35
+
+
+def test_a_replacement_that_crashes_before_it_is_available_has_not_landed() -> None:
+    outcome, _ = watched(Film(READY, READY, CRASHED), min_ready=30)
+    assert outcome.result is Result.NOT_READY
+
+
+def test_a_replacement_that_was_not_ready_in_between_begins_anew_seen_or_not() -> None:
+    for meanwhile in ([CRASHED], []):
+        outcome, time = watched(Film(*[READY] * 5, *meanwhile, READY_AGAIN), min_ready=30)
+        assert outcome.result is Result.LANDED
+        assert time.now - NOW >= 30 + 5  # five looks, half a second and more apart
+
+
+def test_where_min_ready_seconds_are_longer_than_the_wait_a_ready_replacement_counts_and_it_is_said() -> None:
+    outcome, time = watched(Film(READY), min_ready=600, timeout=60)
+    assert outcome.result is Result.LANDED
+    assert outcome.because == "as planned; ready for 60 s of the 600 s of its controller's minReadySeconds"
+    assert time.now == NOW + 60
+
+
+def test_a_replacement_that_ran_to_its_end_is_not_waited_for() -> None:
+    done = [an_observed_pod("web-9", node="cool", phase="Succeeded")]
+    outcome, time = watched(Film(done), min_ready=600)
+    assert (outcome.result, time.now) == (Result.LANDED, NOW)
+
+
+def test_a_run_asked_to_stop_does_not_know_whether_a_ready_replacement_becomes_available() -> None:
+    outcome, _ = watched(Film(READY), min_ready=600, interrupt_at=10)
+    assert outcome.result is Result.UNKNOWN
+    assert "minReadySeconds" in outcome.because
+
+
+def test_a_watch_that_shows_it_ready_lets_nobody_ask_more_often_until_it_is_available() -> None:
+    seen = [SeenPod("uid-web-9", "cool", True)]
+    film = Film(READY)
+    outcome, time = watched(film, min_ready=60, timeout=300, pods_seen=lambda _: seen)
+    assert outcome.because == "as planned"
+    assert 60 <= time.now - NOW <= 65
+    assert film.looks <= 14
 
 
 def test_waiting_ends_as_soon_as_all_is_settled() -> None:

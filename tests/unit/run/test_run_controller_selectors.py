@@ -1,4 +1,4 @@
-"""While replacements are awaited only pods of their controllers are read."""
+"""While replacements are awaited only pods of their controllers are read, for as long as those say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.run.run import selectors_of
+from rebalancer.run.run import min_ready_seconds_in, selectors_of
 from tests.builders import a_snapshot
 from tests.unit.execution.builders import a_move
 
@@ -34,3 +34,15 @@ def test_the_selector_is_that_of_the_pods_controller(kind: str, selector: Any, q
 
 def test_of_a_controller_that_was_not_read_the_whole_namespace_is() -> None:
     assert selectors_of(a_snapshot())(a_move(controller="rollout-web")) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"), [({"minReadySeconds": 30}, 30), ({}, 0), ({"minReadySeconds": -1}, 0)]
+)
+def test_the_seconds_for_which_a_replacement_has_to_be_ready_are_those_of_its_controller(
+    spec: dict[str, Any], seconds: float
+) -> None:
+    controller = {"metadata": {"namespace": "shop", "name": "web", "uid": "rs-web"}, "spec": spec}
+    of = min_ready_seconds_in(a_snapshot(replicasets=[controller]))
+    assert of(a_move(controller="rs-web")) == seconds
+    assert of(a_move(controller="of-an-add-on")) == 0
