@@ -42,8 +42,6 @@ load: {{sources: [{{loadWatcher: {{address: "{address}"}}}}]}}
 hotNodes:
   forRuns: 1
   runInterval: 3m
-  checkInterval: 15s
-  minRunInterval: 45s
   any: [{{utilization: {{cpu: {hot}}}, coolTo: {{cpu: {cool}}}}}]
 evictable: {{minAge: 1m, protect: []}}
 limits: {{perRun: 8, perNode: 3, perNamespace: 8, perWorkload: 1}}
@@ -95,9 +93,7 @@ class Course:
         self._first = load.placed()
         self._seconds = {"hot": 0, "hot without": 0, "all": 0}  # of nodes
         print("      hot nodes          highest load                  landed as", flush=True)
-        print(
-            " min  now  without*     now  without*   evictions    planned  elsewhere  early runs", flush=True
-        )
+        print(" min  now  without*     now  without*   evictions    planned  elsewhere", flush=True)
 
     def observe(self) -> None:
         """Add a second."""
@@ -112,12 +108,11 @@ class Course:
         outcomes = [line for line in lines if line.get("event") == "outcome"]
         planned = sum(line.get("because") == "as planned" for line in outcomes)
         landed = sum("node" in line for line in outcomes)
-        early = sum(" early: " in line.get("message", "") for line in lines)
         print(
             f"{(time.monotonic() - self._began) / 60:4.0f}{hot(loads):5}{hot(without):10}"
             f"{highest(loads):6.0f} %{highest(without):8.0f} %"
             f"{sum(eviction.accepted for eviction in self._audit.evictions()):12}"
-            f"{planned:11}{landed - planned:11}{early:12}",
+            f"{planned:11}{landed - planned:11}",
             flush=True,
         )
 

@@ -93,39 +93,6 @@ class PlanOfRun(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.made == self.moves and not self.elsewhere
 
 
-class NodeMeasured(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The load of a node before a run and after it, as measured; percent of allocatable by resource."""
-
-    name: str
-    resource: str  # the one that counts: in which it was hottest
-    hot: bool = False  # before the run
-    before: dict[str, float] = {}
-    expected: dict[str, float] = {}  # after the first plan, as computed
-    after: dict[str, float] = {}  # empty where no figure is known that is wholly from after its last move
-    hot_after: bool | None = None  # None: not known
-    measured_at: float | None = None  # Unix seconds, the oldest figure of ``after``
-    source: str = ""  # of that figure
-    because: str = ""  # why ``after`` is not known
-
-
-class Measured(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a run achieved: the nodes that were hot or that its pods left or came to, the hottest first."""
-
-    at: float  # Unix seconds: when the figures were looked at
-    waited_seconds: float = 0.0  # for them
-    nodes: tuple[NodeMeasured, ...] = ()
-
-    @property
-    def hot(self) -> tuple[NodeMeasured, ...]:
-        """Those that were hot before the run."""
-        return tuple(node for node in self.nodes if node.hot)
-
-    @property
-    def newly_hot(self) -> tuple[NodeMeasured, ...]:
-        """Those that are hot since."""
-        return tuple(node for node in self.nodes if node.hot_after and not node.hot)
-
-
 class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The outcomes of a run, in the order of the plan, and why it stopped if it stopped early."""
 
@@ -138,7 +105,6 @@ class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     stop: Stop | None = None
     stopped: str = ""  # why the run stopped early, in a sentence; empty when it came to its end
     dry_run: bool = False  # every eviction was asked for with dryRun: nothing happened
-    measured: Measured | None = None  # None where nothing was evicted
     still_tainted: tuple[str, ...] = ()  # nodes whose taints of this run could not be taken away
     exit_code: int = int(ExitCode.DONE)
     api_version: str = API_VERSION

@@ -18,7 +18,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
-from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct, end_times, leaving_pods, recent_load
@@ -29,7 +28,7 @@ from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, coverage_of, find_hot_nodes
 from rebalancer.planning.inputs import OfInputs, PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator, Wish
-from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck
+from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
 from rebalancer.planning.landing.purpose import Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable
@@ -304,25 +303,6 @@ def hotness_of(inputs: PlanningInputs) -> tuple[LoadReport, Hotness]:
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
     return inputs.load, find_hot_nodes(inputs, scores, pods_leaving(inputs))
-
-
-class Sight(msgspec.Struct, frozen=True):
-    """What may give a run something to do: the names of nodes that are hot, and of those that can be used."""
-
-    hot: frozenset[str]
-    usable: frozenset[str] = frozenset()  # empty where no strategy of the policy minds
-
-
-def sight_of(inputs: PlanningInputs, *, usable: bool) -> Sight:
-    """What a plan of these inputs would find, without the plan. Raises SafetyError as ``hotness_of`` does."""
-    _load, hotness = hotness_of(inputs)
-    nodes = inputs.snapshot.nodes
-    settled = nodes.ready & ~(inputs.now - nodes.ready_since < JUST_READY_SECONDS)
-    found = (nodes.records[row] for row in np.flatnonzero(settled & usable).tolist())
-    # One that is cordoned or about to be removed takes no more pods.
-    taking = (node for node in found if not (node.spec.unschedulable or why_leaving(node)))
-    hot = np.flatnonzero(hotness.hot).tolist()
-    return Sight(frozenset(nodes.names[row] for row in hot), frozenset(node.metadata.name for node in taking))
 
 
 def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[int, str]:

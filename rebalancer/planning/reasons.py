@@ -76,8 +76,7 @@ class Reason(StrEnum):
     JOB = "Job", "the policy excludes Jobs", "evictable.jobs"
     ENDS_SOON = (
         "EndsSoon",
-        "its Job is expected to end within the policy's minJobRemaining",
-        "evictable.minJobRemaining",
+        "its Job is expected to end within half an hour",
     )
     STORAGE_CLASS = (
         "StorageClass",

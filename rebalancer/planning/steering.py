@@ -46,7 +46,7 @@ HOT = Taint(key=TAINT_KEY, effect=SOFT)
 # a node that has one for unready (utils/taints/taints.go, StatusTaintPrefix).
 EMPTIED = Taint(key="status-taint.cluster-autoscaler.kubernetes.io/rebalancer-emptied", effect="NoSchedule")
 # Karpenter reckons with soft taints as with hard ones when it looks for room for a Pending pod, so it may add
-# a node; cluster-autoscaler does not look at soft taints.
+# a node: its nodes get none. cluster-autoscaler does not look at soft taints.
 KARPENTER_LABEL = "karpenter.sh/nodepool"
 # Who says to which pool a node belongs: the managed services, Karpenter, kops and Cluster API.
 _POOL_LABELS = (
@@ -122,13 +122,12 @@ def nodes_to_steer(
     wider = (hot | warm | known,) if execution.steer_nodes == "aboveCoolTo" else ()
     masks = (*wider, hot | known)  # the first that leaves a node of a pool without a taint counts
 
-    def may_be_steered(row: int) -> bool:
-        return execution.steer_karpenter or not is_karpenters(_labels(table.records[row]))
-
     steered = list(before)
     for rows in pools.values():
         chosen = next((mask for mask in masks if not mask[rows].all()), known)
-        steered += [table.names[row] for row in rows if chosen[row] and may_be_steered(row)]
+        steered += [
+            table.names[row] for row in rows if chosen[row] and not is_karpenters(_labels(table.records[row]))
+        ]
     return tuple(dict.fromkeys(steered))
 
 

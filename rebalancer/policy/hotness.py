@@ -137,17 +137,6 @@ class HotNodes(PolicyModel):
         "How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
         le=86400,
     )
-    check_interval: Duration = setting(
-        60.0,
-        "How often rebalancer serve reads the load, to begin the next run early when a node has turned hot. "
-        "0s: never.",
-        le=86400,
-    )
-    min_run_interval: Duration = setting(
-        300.0,
-        "A run that begins early comes at least so long after the one before.",
-        le=86400,
-    )
     any: tuple[HotRule, ...] = setting(
         (
             UtilizationRule.model_construct(

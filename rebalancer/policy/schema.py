@@ -112,11 +112,9 @@ class Evictable(PolicyModel):
         "rolling update of its Deployment (surge), which starts the new pod first and needs the right to "
         "patch deployments.",
     )
-    jobs: bool = setting(False, "Also evict pods of Jobs, where the Job tolerates it.")
-    min_job_remaining: Duration = setting(
-        1800.0,
-        "Protect pods of Jobs that end within this, by activeDeadlineSeconds or by how long earlier Jobs of "
-        "their CronJob took; 0s protects none.",
+    jobs: bool = setting(
+        False,
+        "Also evict pods of Jobs, where the Job tolerates it and does not end within half an hour anyway.",
     )
     pod_selector: Selector | None = setting(None, "Evict only pods with these labels.")
     controllers: Annotated[tuple[Controller, ...], Unique] = setting(
@@ -360,11 +358,6 @@ class Execution(PolicyModel):
         "goes before it. Unset: 5m for rebalancer serve, no limit for rebalancer run.",
         gt=0,
     )
-    wait_for_measurement: Duration = setting(
-        0.0,
-        "How long a run waits at its end, at most, for load figures from after its moves.",
-        le=3600,
-    )
     on_unexpected_landing: Literal["stop", "continue"] = setting(
         "stop", "What to do when a replacement lands where the plan did not allow."
     )
@@ -376,7 +369,8 @@ class Execution(PolicyModel):
     steer: Literal["none", "softTaint"] = setting(
         "none",
         "softTaint: while a run evicts, hot nodes have a PreferNoSchedule taint, so that the scheduler "
-        "prefers others. This needs the right to patch nodes.",
+        "prefers others. This needs the right to patch nodes. Nodes of Karpenter get none: it may add a node "
+        "rather than use one with a soft taint.",
     )
     steer_nodes: Literal["hot", "aboveCoolTo"] = setting(
         "hot",
@@ -388,10 +382,6 @@ class Execution(PolicyModel):
         "With steer: a run begins no wave of a plan after this time.",
         gt=0,
     )
-    steer_karpenter: bool = setting(
-        False,
-        "Steer on nodes of Karpenter too, which may add a node rather than use one with a soft taint.",
-    )
 
     @model_validator(mode="after")
     def _first_wave_fits(self) -> Self:
@@ -401,7 +391,7 @@ class Execution(PolicyModel):
 
     def without_effect(self) -> Iterator[str]:
         """A sentence on each setting that says how to steer, where the policy does not steer."""
-        steering = ("steer_nodes", "steer_limit", "steer_karpenter") if self.steer == "none" else ()
+        steering = ("steer_nodes", "steer_limit") if self.steer == "none" else ()
         for name in steering:
             field = Execution.model_fields[name]
             if getattr(self, name) != field.default:

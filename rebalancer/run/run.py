@@ -46,7 +46,7 @@ from rebalancer.execution.events import EventWriter, Subscriber
 from rebalancer.execution.journal import Journal, JournalError
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.outcomes import Measured, Outcome, Outcomes, with_taints_left
+from rebalancer.execution.outcomes import Outcome, Outcomes, with_taints_left
 from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
@@ -71,7 +71,6 @@ from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed
-from rebalancer.run.measured import Measurement
 from rebalancer.run.memory import RunMemory, finding
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import stop_on_signal
@@ -378,23 +377,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
             )
             outcomes = carry_out(planned.plan, context)
             emptied.update(_emptied(planned.plan.closed, outcomes))
-        outcomes = with_taints_left(outcomes, steering.left_behind)
-        return replace(outcomes, measured=self._measured(planned, outcomes, context.clock))
-
-    def _measured(self, planned: _Planned, outcomes: Outcomes, clock: RunClock) -> Measured | None:
-        """What the run achieved; None where nothing was evicted, or a signal asked to stop."""
-        if clock.stop_requested() or all(item.evicted_at is None for item in outcomes.outcomes):
-            return None
-        options = replace(self._options, observed=lambda _observation, _state: None)  # no plan's
-
-        def read() -> PlanningInputs:
-            given = (options, (self._environment.loaded,), self._api, None)
-            (inputs,) = read_inputs(*given, cluster=self._environment.cluster, ignore_coverage=True)
-            return inputs
-
-        left = max(self._end - clock.monotonic(), 0.0)
-        measurement = Measurement(planned.inputs, planned.plan, outcomes.outcomes, clock)
-        return measurement.within(min(self._policy.execution.wait_for_measurement, left), read)
+        return with_taints_left(outcomes, steering.left_behind)
 
     @contextmanager
     def _steered(

@@ -7,8 +7,7 @@ other run, that of a CronJob or a user included, comes in between:
     replica A   takes the lease   run   wait   run   SIGTERM: finishes the eviction in flight, gives it up
     replica B   stands by                                     takes it   waits until the next run is due   run
 
-While it waits it looks at the load, and a node that has turned hot makes the next run due. A standby keeps
-the cluster at hand meanwhile.
+A standby keeps the cluster at hand meanwhile.
 
 A run that fails is logged and counted, and the next one is made when it is due. In plan mode there is nothing
 to lead: every replica plans, and none of them writes anything.
@@ -43,17 +42,14 @@ from rebalancer.observe.plan_options import PlanOptions, RunOptions, open_api
 from rebalancer.observe.read import known_state, open_cluster, read_inputs, read_snapshot, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
-from rebalancer.planning.prepared import Sight, sight_of
-from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.reporting.metrics import LEADER, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver, intent_words
-from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import words
 from rebalancer.run.memory import finding
 from rebalancer.run.run import Run, RunEnvironment
 from rebalancer.service.endpoints import STARTING, Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
-from rebalancer.service.waiting import FINISHING_SECONDS, EarlyRuns, WarmCluster
+from rebalancer.service.waiting import FINISHING_SECONDS, WarmCluster
 from rebalancer.signals import stop_on_signal
 from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
@@ -94,7 +90,6 @@ class Runs(msgspec.Struct, eq=False, dict=True):
     _policy: PolicyInForce
     _metrics: RunMetrics
     _seen: RunState | None = None  # in plan mode: what earlier plans found
-    hot_nodes: frozenset[str] | None = None  # of the last run of any replica; None: not known
 
     @functools.cached_property
     def _following(self) -> Following:
@@ -113,26 +108,11 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         """
         store = state_store(self._options, self._api.within(seconds), acts=True)
         kept = store.load() if store is not None else None
-        if kept is None or not kept.updated_at:
-            return None
-        self.hot_nodes = frozenset(kept.hot_streaks)
-        return kept.updated_at
+        return (kept.updated_at or None) if kept is not None else None
 
     def read_cluster(self, deadline: Deadline) -> None:
         """Read the cluster, so that the next run reads only what changed since. Raises what a run does."""
         read_snapshot(self._options, self._api.until(deadline), time.time, self._cluster)
-
-    def sight(self, seconds: float) -> Sight:
-        """What a run now would find. Raises what a plan does, and takes at most so long."""
-        api = self._api.until(Deadline(time.monotonic() + seconds, stop=self._stop))
-        loaded = self._policy.loaded
-        minding = [strategy for strategy in STRATEGIES if strategy.minds_nodes]
-        usable = any(strategy.settings_in(loaded.policy) is not None for strategy in minding)
-        free_cycles()
-        known = self._known(api)
-        unseen = replace(self._options, observed=lambda _observation, _state: None)  # no run's
-        (inputs,) = read_inputs(unseen, (loaded,), api, known, cluster=self._cluster)
-        return sight_of(inputs, usable=usable)
 
     def compare(self) -> None:
         """Compare what schedulers have bound with what is computed, where it is time to.
@@ -180,8 +160,6 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             (log, self._metrics.follow),
             self._planned,
         ).finish()
-        if outcomes.measured is not None:
-            LOGGER.info("%s", measured_words(outcomes.measured))
         self._metrics.ended(outcomes.exit_code, time.time())
         return outcomes
 
@@ -218,7 +196,6 @@ class Runs(msgspec.Struct, eq=False, dict=True):
 
     def _planned(self, plan: Plan) -> None:
         self._metrics.planned(plan)
-        self.hot_nodes = frozenset(node.name for node in plan.nodes if node.hot)
         LOGGER.info(
             "%s of %d, %s planned, %s that cannot be cooled",
             counted(plan.hot_count, "hot node"),
@@ -338,9 +315,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
         self.metrics.set(LEADER, 1)
         began = self._last_began(runs) if held is not None else -float("inf")
-        early = EarlyRuns(runs.sight, time.monotonic)
-        early.planned(runs.hot_nodes)
-        while self._waited(began, stop, held, early, runs):
+        while self._waited(began, stop, held, runs):
             self._tend()  # the newest policy is the one of the run
             began = self._began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
@@ -348,7 +323,6 @@ class Service(msgspec.Struct, eq=False, dict=True):
             with self._health.busy_for(longest):
                 failed = self._failed(runs, held)
                 free_cycles()
-            early.planned(runs.hot_nodes)
             self._compare(runs)
             if failed:
                 self._health.failing(failed)
@@ -385,10 +359,8 @@ class Service(msgspec.Struct, eq=False, dict=True):
         age = time.time() - last if last is not None else -1.0
         return max(self._began, time.monotonic() - age if age >= 0 else -float("inf"))
 
-    def _waited(
-        self, began: float, stop: StopRequest, held: HeldLease | None, early: EarlyRuns, runs: Runs
-    ) -> bool:
-        """Wait until the run after the one that began then is due, or early; False to stop or stand by."""
+    def _waited(self, began: float, stop: StopRequest, held: HeldLease | None, runs: Runs) -> bool:
+        """Wait until the run after the one that began then is due; False to stop or stand by."""
         while not stop.is_set() and (held is None or held.held):
             settings = self._policy.loaded.policy.hot_nodes
             due = began + max(settings.run_interval, MIN_INTERVAL_SECONDS)
@@ -396,10 +368,6 @@ class Service(msgspec.Struct, eq=False, dict=True):
             if left <= 0:
                 return True
             self._tend()
-            with self._health.busy_for(left):
-                begins = early.begins(began, due, settings)
-            if begins:
-                return held is None or held.held
             self._compare(runs)
             stop.wait(min(left, LOOK_SECONDS))
         return False

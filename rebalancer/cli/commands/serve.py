@@ -71,8 +71,8 @@ def serve(
 ) -> int:
     """Plan at every hotNodes.runInterval of the policy, and with --act carry the plan out.
 
-    Begins a run early when a node turns hot, answers probes and Prometheus, takes over a changed policy
-    between two runs, and hands over to another replica when it is asked to stop.
+    Answers probes and Prometheus, takes over a changed policy between two runs, and hands over to another
+    replica when it is asked to stop.
     """
     if values["act"] and options.policy_path is None:
         raise InputError(

@@ -206,6 +206,7 @@ def older_revision(context: EvictionContext, row: PodRow) -> str:
     return f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
 
 
+_SOON_SECONDS = 1800.0  # within which a Job ends soon: a restart would cost more than the load that is left
 # A Job that has run this many times as long as those before it is no longer taken to end soon.
 _OVERDUE = 2.0
 
@@ -300,16 +301,15 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
 
 
 def ends_soon(context: EvictionContext, row: PodRow) -> str:
-    """Pods of Jobs that will end within the policy's minJobRemaining, as far as anybody can tell."""
+    """Pods of Jobs that soon end by themselves, as far as anybody can tell."""
     workload = context.workload(row)
-    least = context.policy.evictable.min_job_remaining
     record = workload.record
-    if workload.owner.kind != "Job" or record is None or not least:
+    if workload.owner.kind != "Job" or record is None:
         return ""
     started = times.parse_if_possible(record.status.start_time)
     elapsed = context.inputs.now - (float(context.pods.created[row]) if math.isnan(started) else started)
     deadline = record.spec.active_deadline_seconds
-    if deadline is not None and deadline - elapsed < least:
+    if deadline is not None and deadline - elapsed < _SOON_SECONDS:
         return f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
     took = (
         times.parse_if_possible(job.status.completion_time) - times.parse_if_possible(job.status.start_time)
@@ -319,7 +319,7 @@ def ends_soon(context: EvictionContext, row: PodRow) -> str:
     if not earlier:
         return ""
     usual = statistics.median(earlier)
-    if usual - elapsed >= least or elapsed > _OVERDUE * usual:
+    if usual - elapsed >= _SOON_SECONDS or elapsed > _OVERDUE * usual:
         return ""
     return (
         f"Job {workload.owner.name} has run {elapsed / 60:.0f} min, those before it took {usual / 60:.0f} min"

@@ -39,7 +39,6 @@ class Duplicates(Strategy):
     )
     settings_type = ChosenPods
     settings: ChosenPods
-    minds_nodes = True
     settled = "its node runs no more than an even share of them any more"
     replaces = {
         "RemoveDuplicates": Replaced(

@@ -1,16 +1,15 @@
 """The strategy that replaces old pods, the oldest first, and those of a workload one after the other.
 
 What a pod gains is its age: the new one is young wherever the scheduler puts it, on the same node too. With
-maxAge 168h and jitter 10%, the pods of a Deployment that were all made at once:
+maxAge 168h, the pods of a Deployment:
 
-    web-a   200 h old, may become 171 h    replaced by the first run
-    web-b   200 h old, may become 184 h    stays while its sibling is replaced: a later run
-    web-c   180 h old, may become 182 h    its time has not come
+    web-a   200 h old    replaced by the first run
+    web-b   190 h old    stays while its sibling is replaced: a later run
+    web-c   160 h old    its time has not come
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from pydantic import Field
 from rebalancer.planning.reasons import Reason, age_text
 from rebalancer.planning.strategies.chosen_pods import ChosenStates
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
-from rebalancer.policy.units import Duration, Percentage, parse_duration
+from rebalancer.policy.units import Duration, parse_duration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
@@ -38,11 +37,6 @@ class LifetimeSettings(ChosenStates):
         default=None,
         description="Pods that were created longer ago. Without it, states, conditions and exitCodes, only "
         f"pods with the annotation {MAX_LIFETIME}.",
-    )
-    jitter: Percentage = Field(
-        default=0.0,
-        description="By how much of its lifetime a pod may become older, by its uid, so that not all pods "
-        "that were made together are due together.",
     )
     bare_pods: bool = Field(
         default=False, description="Also pods that have finished and have no controller that exists."
@@ -124,7 +118,6 @@ class Lifetime(Strategy):
         meets = own is not None or (wanted.is_for_all and states is not None)
         meets &= table.class_of(pod).owner.kind not in _OF_THEIR_NODE
         most = (wanted.max_age or 0.0) if own is None else _own_lifetime(own)
-        most *= 1.0 + wanted.jitter * _share(fields.uid)
         if not meets or not now - fields.created > most or not wanted.chooses(table.class_of(pod)):
             return ""
         lifetime = f"its lifetime is {age_text(most)}" if most else ""
@@ -139,8 +132,3 @@ def _own_lifetime(text: str) -> float:
         return parse_duration(text)
     except ValueError:
         return math.inf
-
-
-def _share(uid: str) -> float:
-    """From 0 to 1: of a pod always the same, and evenly spread over pods."""
-    return int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest()) / 2.0**64

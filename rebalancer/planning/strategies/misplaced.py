@@ -117,7 +117,6 @@ class Misplaced(Strategy):
     )
     settings_type = MisplacedSettings
     settings: MisplacedSettings
-    minds_nodes = True
     replaces = {
         "RemovePodsViolatingNodeTaints": Replaced(
             {"includePreferNoSchedule": "preferNoSchedule"},

@@ -1,9 +1,9 @@
 """The strategy that moves pods whose containers were restarted often, those with the most restarts first.
 
 It helps where the node is to blame: a broken device, a noisy neighbour, no route to a database. So a pod
-moves only where its replacement will run on another node, unless ``sameNode`` is true. A pod that fails
-everywhere is not moved again and again: its workload is left alone for ``planning.cooldown``, which doubles,
-and for a day where the replacement did not become ready.
+moves only where its replacement will run on another node. A pod that fails everywhere is not moved again and
+again: its workload is left alone for ``planning.cooldown``, which doubles, and for a day where the
+replacement did not become ready.
 
     web-a   130 restarts    moves first; no other pod of web in the same run
     api-c   104 restarts    moves
@@ -31,7 +31,6 @@ class RestartsSettings(ChosenStates):
     """Which pods were restarted too often: those that meet everything that is said here."""
 
     threshold: int = Field(default=100, ge=1, description="Pods whose containers were restarted so often.")
-    same_node: bool = Field(default=False, description="Also where the replacement may run on the same node.")
 
 
 class Restarts(Strategy):
@@ -49,17 +48,13 @@ class Restarts(Strategy):
     replaces = {
         "RemovePodsHavingTooManyRestarts": Replaced(
             {"podRestartThreshold": "threshold", "labelSelector": "podSelector"},
-            "only to another node, unless sameNode is true, and those of a workload one after the other",
+            "only to another node, and those of a workload one after the other",
         )
     }
 
     @property
     def lifts(self) -> Collection[Reason]:
         return (Reason.UNREADY_REPLICAS,)
-
-    @property
-    def own_node(self) -> bool:
-        return self.settings.same_node
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those with so many restarts, the most first."""

@@ -72,8 +72,6 @@ class Strategy(Purpose, Peer):
     """Its settings, each of which has a default; without any it is only turned on or off."""
     settled: ClassVar[str] = "the reason to move it is gone"
     """Why a planned move is not made where ``why_still`` is empty."""
-    minds_nodes: ClassVar[bool] = False
-    """Whether a node that comes or goes may give it something to do: ``serve`` then begins a run early."""
     one_by_one: ClassVar[bool] = False
     """Whether a run moves only one pod of a workload, or as many as its disruption budgets allow at once."""
     replaces: ClassVar[Mapping[str, Replaced]] = {}

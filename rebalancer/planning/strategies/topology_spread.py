@@ -54,7 +54,6 @@ class TopologySpread(Strategy):
     description = "Spread pods again, by the fewest moves, whose constraints hold no more."
     settings_type = TopologySpreadSettings
     settings: TopologySpreadSettings
-    minds_nodes = True
     settled = "its topology spread constraints hold without moving it"
     replaces = {
         "RemovePodsViolatingTopologySpreadConstraint": Replaced(

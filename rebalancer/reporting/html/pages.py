@@ -101,8 +101,7 @@ def html_report(
         said = of_run.summary_words(outcomes)
         if outcomes.outcomes:
             landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
-            measured = of_run.measured_words(outcomes.measured) if outcomes.measured else said
-            said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {measured}"
+            said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {said}"
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-of_plan.peak(node), node.name))
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:

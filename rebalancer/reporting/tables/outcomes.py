@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from rebalancer.cluster import times
 from rebalancer.counting import counted
 from rebalancer.errors import ExitCode
-from rebalancer.execution.outcomes import CleanupOutcome, Measured, NodeMeasured, Outcome, Outcomes, PlanOfRun
+from rebalancer.execution.outcomes import CleanupOutcome, Outcome, Outcomes, PlanOfRun
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import plain, words
 from rebalancer.state.results import Result
@@ -23,11 +22,8 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
     moves = [outcome.move for outcome in outcomes.outcomes]
     landings = {landing.node for move in moves for landing in move.landings if landing.node}
-    measured = {node.name for node in outcomes.measured.nodes} if outcomes.measured else set()
-    lines = Lines(style, landings.union(measured, (move.from_node for move in moves)))
+    lines = Lines(style, landings.union(move.from_node for move in moves))
     lines.labelled("Outcome: ", summary_words(outcomes), "bold", "bold")
-    if outcomes.measured:
-        lines.message(measured_words(outcomes.measured), 0, "bold")
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     if outcomes.still_tainted:
@@ -61,8 +57,6 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     ]
     write_table(lines, columns, shown)
     lines.more(len(outcomes.outcomes) - len(shown), "move")
-    if outcomes.measured:
-        _write_measured(lines, outcomes.measured)
     lines.say_what_is_left_out()
     return lines.text
 
@@ -87,63 +81,6 @@ def results_words(results: Iterable[Result]) -> str:
     """``3 Removed, 1 Refused``."""
     counts = Counter(results)
     return ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
-
-
-def measured_words(measured: Measured) -> str:
-    """What a run achieved: how many of the hot nodes are relieved, by figures from after its moves."""
-    hot = measured.hot
-    relieved = sum(node.hot_after is False for node in hot)
-    stays = sum(node.hot_after is True for node in hot)
-    said = [f"{relieved} of {counted(len(hot), 'hot node')} relieved"] if hot else ["no node was hot"]
-    said += [f"{stays} still hot"] if stays else []
-    said += [f"{counted(len(measured.newly_hot), 'other node')} hot now"] if measured.newly_hot else []
-    unknown = sum(node.hot_after is None for node in hot)
-    if hot and unknown == len(hot):
-        said = [f"what became of {counted(len(hot), 'hot node')} is not measured yet"]
-    elif unknown:
-        said += [f"{unknown} not measured yet"]
-    words = f"as measured: {', '.join(said)}"
-    if not any(node.hot_after is None for node in measured.nodes) or measured.waited_seconds >= 1:
-        return words + (f"; waited {measured.waited_seconds:.0f} s for figures" if unknown else "")
-    return f"{words}: look with rebalancer nodes in some minutes, or set execution.waitForMeasurement"
-
-
-def _write_measured(lines: Lines, measured: Measured) -> None:
-    """Each node that was hot or that pods left or came to, by the resource in which it was hottest."""
-    lines.heading("LOAD AS MEASURED", "percent of allocatable, by figures that begin after the last move")
-    columns = [
-        Column("NODE", lambda node: (plain(node.name), "bold"), node=True),
-        Column("OF", lambda node: plain(node.resource)),
-        Column("BEFORE", lambda node: percent_words(node.before, node), right=True),
-        Column("EXPECTED", lambda node: percent_words(node.expected, node), right=True),
-        Column("MEASURED", lambda node: percent_words(node.after, node), right=True),
-        Column("NOW", lambda node: (state_words(node), _STATE_COLOURS[node.hot_after])),
-        Column("FIGURE", lambda node: (figure_words(node), "dim"), sentence=True, begins_line=True),
-    ]
-    write_table(lines, columns, measured.nodes, _MAX_MOVES, "node")
-
-
-_STATE_COLOURS = {True: "red", False: "green", None: "yellow"}
-
-
-def percent_words(load: dict[str, float], node: NodeMeasured) -> str:
-    """The load of a node in the resource that counts; a question mark where it is not known."""
-    percent = load.get(node.resource)
-    return "?" if percent is None else f"{percent:.0f}"
-
-
-def state_words(node: NodeMeasured) -> str:
-    """Whether a node is hot after a run."""
-    if node.hot_after is None:
-        return "unknown"
-    return "still hot" if node.hot and node.hot_after else "hot" if node.hot_after else "not hot"
-
-
-def figure_words(node: NodeMeasured) -> str:
-    """Whose figure it is and when it was taken, or why there is none."""
-    if node.measured_at is None:
-        return words(node.because)
-    return words(f"{node.source}, {times.render(node.measured_at)}".removeprefix(", "))
 
 
 def summary_words(outcomes: Outcomes) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import MAX_BYTES, read_journal
-from rebalancer_demo.hot_cluster import WATCHER_ADDRESS
 from rebalancer_demo.usage import CPU_ANNOTATION
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster
 from tests.waiting import eventually
@@ -119,27 +118,6 @@ def set_use(cluster: Cluster, cpu: str | None) -> None:
         annotations[CPU_ANNOTATION] = cpu or annotations["test/used"]
         changed = {**pod, "metadata": {**metadata, "annotations": annotations}}
         cluster.sandbox.store.update("pods", changed)
-
-
-def test_a_node_that_turns_hot_begins_a_run_before_it_is_due(cluster: Cluster) -> None:
-    alone = CALM.replace(
-        f'    - loadWatcher: {{address: "{WATCHER_ADDRESS}"}}\n', ""
-    )  # it knows the past too
-    assert alone != CALM
-    cluster.policy.write_text(alone.replace("1h", "1h\n  checkInterval: 1s\n  minRunInterval: 1s"))
-    set_use(cluster, "50m")
-    replica = cluster.start("--act")
-    replica.waits_for("0 hot nodes of 6")
-    for node in ("node-3", "node-4"):
-        cluster.sandbox.usage.hide(node)
-    set_use(cluster, None)  # as hot as ever, while too little is known
-    replica.waits_for("whether a node turned hot is not known, the next run begins when it is due: ")
-    assert not replica.says("hot nodes of 6", times=2), "\n".join(replica.log)
-
-    for node in ("node-3", "node-4"):
-        cluster.sandbox.usage.show(node)
-    replica.waits_for("early: node-1, node-2 turned hot since the last one")
-    replica.waits_for("2 hot nodes of 6, 4 moves planned")
 
 
 def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) -> None:

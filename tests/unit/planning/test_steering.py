@@ -121,12 +121,10 @@ def test_nodes_that_take_no_pods_do_not_get_it() -> None:
     assert steered_nodes([a_node("a", ready=False), a_node("b")], True, False) == set()
 
 
-def test_nodes_of_karpenter_get_it_only_where_the_policy_says_so() -> None:
+def test_nodes_of_karpenter_get_none() -> None:
     nodes = [a_node(name, labels={KARPENTER_LABEL: "general"}) for name in "ab"]
 
     assert steered_nodes(nodes, True, False) == set()
-    allowed = Execution(steer="softTaint", steer_karpenter=True)
-    assert steered_nodes(nodes, True, False, execution=allowed) == {"a"}
     assert wider([*nodes, a_node("c"), a_node("d")], "wchc") == "c"
 
 

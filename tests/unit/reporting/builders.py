@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rebalancer.execution.outcomes import Measured, NodeMeasured, Outcome, Outcomes
+from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import (
     Landing,
     Level,
@@ -143,23 +143,3 @@ def some_outcomes(*outcomes: Outcome, stopped: str = "", exit_code: int = 0) -> 
         stopped=stopped,
         exit_code=exit_code,
     )
-
-
-def measured(*after: float | None, hot: bool = True, name: str = "node") -> Measured:
-    """Nodes that were at 90 % cpu, or at 30 % and not hot, with what was measured of each after a run."""
-    nodes = [
-        NodeMeasured(
-            name=f"{name}-{number}",
-            resource="cpu",
-            hot=hot,
-            before={"cpu": 90.0 if hot else 30.0},
-            expected={"cpu": 63.0},
-            after={} if load is None else {"cpu": load},
-            hot_after=None if load is None else load > 80,
-            measured_at=None if load is None else 1020.0,
-            source="" if load is None else "metrics-server",
-            because="" if load is not None else "it has no fresh load figure",
-        )
-        for number, load in enumerate(after)
-    ]
-    return Measured(at=1030.0, nodes=tuple(nodes))

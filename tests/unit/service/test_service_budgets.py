@@ -9,7 +9,6 @@ import pytest
 
 from rebalancer.errors import UnreachableError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.planning.prepared import Sight
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.service import Service, ServiceOptions
 from rebalancer.service.endpoints import Health
@@ -94,17 +93,12 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
         cluster.passes(longest + service._policy.loaded.policy.execution.wave_timeout + 110.0, "a run")
         return SimpleNamespace(exit_code=0, stopped="")
 
-    def sight(allowed: float) -> Sight:
-        cluster.passes(allowed, "a look at the load")
-        raise UnreachableError("no answer in time")
-
     def compare() -> None:
         cluster.passes(COMPARING_SECONDS, "decisions are compared")
         raise UnreachableError("no answer in time")
 
     monkeypatch.setattr(runs, "act", act)
     monkeypatch.setattr(runs, "compare", compare)
-    monkeypatch.setattr(runs, "sight", sight)
     monkeypatch.setattr(runs, "read_cluster", lambda _deadline: None)
     service._compete(api, stop, runs)
     assert not cluster.failed_probes

@@ -46,9 +46,7 @@ def test_what_a_run_leaves_is_freed_before_the_next(monkeypatch: pytest.MonkeyPa
     def wait(seconds: float) -> None:
         time.now += seconds
 
-    runs: Any = SimpleNamespace(
-        look=look, compare=lambda: None, hot_nodes=frozenset(), longest_seconds=60.0, sight=lambda _: None
-    )
+    runs: Any = SimpleNamespace(look=look, compare=lambda: None, longest_seconds=60.0)
     stop = SimpleNamespace(is_set=lambda: len(left) == RUNS, wait=wait)
     service = Service(PlanOptions(), ServiceOptions())
     service._loop(stop, runs, None)  # type: ignore[arg-type]

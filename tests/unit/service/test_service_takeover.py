@@ -71,8 +71,6 @@ def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float |
     runs = SimpleNamespace(
         last_run_at=lambda _seconds: kept,
         act=act,
-        hot_nodes=None,
-        sight=None,
         compare=lambda: None,
         longest_seconds=300.0,
     )
@@ -109,8 +107,6 @@ def test_a_replica_whose_runs_cannot_do_what_they_are_for_is_not_ready(code: int
     runs = SimpleNamespace(
         last_run_at=lambda _seconds: None,
         act=act,
-        hot_nodes=None,
-        sight=None,
         compare=lambda: None,
         longest_seconds=300.0,
     )

@@ -74,13 +74,13 @@ def test_a_setting_that_does_nothing_without_another_is_named(
     rebalancer_program: Program, tmp_path: Path
 ) -> None:
     path = tmp_path / "policy.yaml"
-    path.write_text(HEAD + "execution: {steerNodes: aboveCoolTo, steerLimit: 5m, steerKarpenter: true}\n")
+    path.write_text(HEAD + "execution: {steerNodes: aboveCoolTo, steerLimit: 5m}\n")
     shown = rebalancer_program("policy", "validate", str(path))
     (row,) = json.loads(rebalancer_program("policy", "validate", str(path), "-o", "json").stdout)["policies"]
 
     said = [
         f"execution.{name} does nothing without execution.steer: softTaint"
-        for name in ("steerNodes", "steerLimit", "steerKarpenter")
+        for name in ("steerNodes", "steerLimit")
     ]
     assert shown.exit_code == 0
     assert shown.stderr.splitlines() == [f"warning: {path}: {text}" for text in row["warnings"]]

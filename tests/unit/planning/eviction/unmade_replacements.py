@@ -23,7 +23,7 @@ def job(
     workload = the_pod(kind="Job", annotations=annotations)
     workload.item["spec"].update(spec or {})
     workload.item["status"].update(status or {})
-    policy = a_policy(evictable={"jobs": True, "minJobRemaining": "0s"}, execution={"waveTimeout": timeout})
+    policy = a_policy(evictable={"jobs": True}, execution={"waveTimeout": timeout})
     return case(workload, policy=policy)
 
 

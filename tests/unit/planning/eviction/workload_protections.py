@@ -96,7 +96,6 @@ def a_job(
     rules: list[Mapping[str, Any]] | None = None,
     started: float = 0.0,
     before: Sequence[float | None] = (),
-    minJobRemaining: str = "30m",  # noqa: N803 - a key of the policy
     **spec: Any,
 ) -> Case:
     """A Job that started so many seconds ago; those of its CronJob ``before`` it took so long."""
@@ -118,7 +117,7 @@ def a_job(
         }
         for n, taken in enumerate(before)
     ]
-    policy = a_policy(evictable={"jobs": True, "minJobRemaining": minJobRemaining})
+    policy = a_policy(evictable={"jobs": True})
     cronjobs = [{"metadata": {"name": "web", "namespace": "default", "uid": "cron"}, "spec": {}}]
     return case(workload, jobs=jobs, cronjobs=cronjobs, policy=policy)
 
@@ -284,7 +283,6 @@ NOT_PROTECTED: list[tuple[str, Case]] = [
     ("a Job whose like take long", a_job(started=1800, before=[3600])),
     ("a Job that takes longer than any before it", a_job(started=7300, before=[3600])),
     ("a Job whose like did not complete", a_job(started=3000, before=[None])),
-    ("a Job that may be moved to its end", a_job(started=3000, before=[3600], minJobRemaining="0s")),
     ("a Job that ignores disruptions", a_job(failed=4, backoffLimit=4, rules=[DISRUPTION])),
     ("of the current revision", stateful("v2", currentRevision="v2", updateRevision="v2")),
     ("at its size", scaled()),

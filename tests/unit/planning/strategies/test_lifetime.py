@@ -159,20 +159,6 @@ def test_a_workload_moved_by_an_earlier_run_is_left_alone() -> None:
     assert kept(plan(a_workload("web", ["a"], created=OLD), state=state)) == {"web-0": "Cooldown"}
 
 
-def test_jitter_gives_each_pod_a_lifetime_of_its_own_between_once_and_the_most() -> None:
-    def replaced(age: float) -> set[str]:
-        workloads = [
-            a_workload(f"w{number}", ["a"], created=at(-age * HOUR), cpu="1m") for number in range(60)
-        ]
-        return set(order(plan(*workloads, settings={"maxAge": "100h", "jitter": "50%"})))
-
-    early, half, late, last = map(replaced, (110, 125, 149, 150))
-    assert not replaced(99.9)
-    assert 15 < len(half) < 45
-    assert early < half < late <= last
-    assert len(last) == 60
-
-
 def test_a_pod_says_itself_how_old_it_may_become() -> None:
     def due(text: str, **settings: Any) -> list[str]:
         own = {"rebalancer/max-lifetime": text}

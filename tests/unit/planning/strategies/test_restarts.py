@@ -110,7 +110,6 @@ def test_it_stays_where_its_replacement_may_run_on_the_same_node() -> None:
 
     assert kept(plan(web, nodes=nodes)) == {"web-0": "NoBetterLanding"}
     assert "a is the node it leaves (restarts: " in because(plan(web, nodes=nodes), "web-0")
-    assert moved(plan(web, nodes=nodes, settings={"sameNode": True})) == {"web-0": "a"}
 
 
 def test_of_a_workload_the_worst_pod_moves_and_the_others_wait_for_a_later_run() -> None:

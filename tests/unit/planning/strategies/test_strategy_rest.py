@@ -49,7 +49,7 @@ EACH: dict[str, Any] = {
     "topologySpread": {"constraints": ["DoNotSchedule", "ScheduleAnyway"], "defaultConstraints": True},
     "fragmentation": {"workloads": ["default/ReplicaSet/web"], "pendingFor": "0s"},
     "failed": True,
-    "lifetime": {"maxAge": "24h", "jitter": "20%"},
+    "lifetime": {"maxAge": "24h"},
     "restarts": {"threshold": 5},
     "consolidation": {"minNodeAge": "0s"},
 }

@@ -22,7 +22,6 @@ from tests.unit.reporting.builders import (
     a_node,
     a_plan,
     an_outcome,
-    measured,
     some_outcomes,
 )
 from tests.unit.reporting.html.parsed import HOSTILE, Page
@@ -249,14 +248,3 @@ def test_a_finished_run_is_headed_by_what_it_achieved() -> None:
     page = html_report(a_plan(), "", {}, some_outcomes(an_outcome(), an_outcome(Result.PENDING, "web-2")))
 
     assert Page(page).text.strip().startswith("1 of 2 moves landed; 1 Landed, 1 Pending")
-
-
-def test_a_report_of_a_run_shows_what_was_achieved_as_measured() -> None:
-    found = replace(some_outcomes(an_outcome()), measured=measured(64.0, None, name=HOSTILE))
-    text = " ".join(Page(html_report(a_plan(), "", {}, found)).text.split())
-
-    assert "As measured: 1 of 2 hot nodes relieved, 1 not measured yet" in text
-    assert f"{plain(HOSTILE)}-0 cpu 90 63 64 not hot metrics-server, 1970-01-01T00:17:00Z" in " ".join(
-        text.split()
-    )
-    assert "? unknown it has no fresh load figure" in text

@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.execution.outcomes import Measured, PlanOfRun
+from rebalancer.execution.outcomes import PlanOfRun
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.text import Style
 from rebalancer.state.results import Result
-from tests.unit.reporting.builders import an_outcome, measured, some_outcomes
+from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 
 def test_outcomes_say_where_each_pod_went_and_how_long_it_took(snapshot: SnapshotAssertion) -> None:
@@ -69,37 +69,3 @@ def test_hostile_reasons_are_printed_and_never_obeyed() -> None:
 
     assert not [character for character in text if ord(character) < 32 and character != "\n"]
     assert "\x9b" not in text
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (measured(64.0, 61.0), "as measured: 2 of 2 hot nodes relieved"),
-        (measured(64.0, 84.0), "as measured: 1 of 2 hot nodes relieved, 1 still hot"),
-        (
-            measured(64.0, None),
-            "as measured: 1 of 2 hot nodes relieved, 1 not measured yet: look with rebalancer nodes in some "
-            "minutes, or set execution.waitForMeasurement",
-        ),
-        (
-            replace(measured(None), waited_seconds=60.0),
-            "as measured: what became of 1 hot node is not measured yet; waited 60 s for figures",
-        ),
-        (measured(82.0, hot=False), "as measured: no node was hot, 1 other node hot now"),
-    ],
-)
-def test_what_a_run_achieved_is_told_as_far_as_it_was_measured(found: Measured, words: str) -> None:
-    text = outcomes_table(replace(some_outcomes(an_outcome()), measured=found)).plain
-
-    assert words in " ".join(text.split())
-
-
-def test_the_load_of_each_node_is_shown_before_a_run_as_expected_and_as_measured() -> None:
-    many = replace(some_outcomes(an_outcome()), measured=measured(*[64.0] * 40, None))
-    text = outcomes_table(many, Style(width=120)).plain
-    rows = [line.split() for line in text.splitlines() if line.startswith("  node-")]
-
-    assert rows[0][:6] == ["node-0", "cpu", "90", "63", "64", "not"]
-    assert "21 more nodes (--all)" in text
-    everything = outcomes_table(many, Style(width=120, everything=True)).plain
-    assert "node-40  cpu      90        63         ?  unknown  it has no fresh load figure" in everything
