@@ -1,16 +1,17 @@
-# Build:  docker build -t REGISTRY/rebalancer .
-#         docker build -t REGISTRY/rebalancer-extender --target extender .
-#         The bases are tags; pin them to digests that you have checked:
-#         docker build --build-arg BUILD=python:3.11-slim-bookworm@sha256:… --build-arg BASE=…@sha256:… .
+# Build:  docker build $(image/bases.sh) -t REGISTRY/rebalancer .
+#         docker build $(image/bases.sh) -t REGISTRY/rebalancer-extender --target extender .
+#         The bases are named by digest; none is built from a tag alone. image/bases.sh asks for those of today.
 #         image/build.py makes the same images from Debian's packages, pinned by image/debian.lock, without a registry.
 # Run:    docker run --rm REGISTRY/rebalancer --help
 #
 # All stages are Debian 12 with Python 3.11, so that compiled wheels of the first run in the last.
 ARG BUILD=python:3.11-slim-bookworm
+ARG BUILD_DIGEST
 ARG BASE=gcr.io/distroless/python3-debian12:nonroot
+ARG BASE_DIGEST
 
 # The packages of the lock, without what the program never imports.
-FROM ${BUILD} AS dependencies
+FROM ${BUILD}@${BUILD_DIGEST} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 COPY requirements-runtime.lock image/site_packages.sh image/own_packages.py ./
@@ -26,7 +27,7 @@ COPY extender ./extender
 RUN python own_packages.py /site-packages extender
 
 # No shell, no package manager, no root.
-FROM ${BASE} AS runtime
+FROM ${BASE}@${BASE_DIGEST} AS runtime
 LABEL org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
 ENV PYTHONPATH=/site-packages PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

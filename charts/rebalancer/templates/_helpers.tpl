@@ -56,7 +56,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end -}}
 
 {{- define "rebalancer.image" -}}
-{{- $build := printf "image.repository: no image is published; build one (docker build -t REGISTRY/rebalancer:%s . && docker push REGISTRY/rebalancer:%s in a clone) and set image.repository=REGISTRY/rebalancer" .Chart.AppVersion .Chart.AppVersion -}}
+{{- $build := printf "image.repository: no image is published; build one (docker build $(image/bases.sh) -t REGISTRY/rebalancer:%s . && docker push REGISTRY/rebalancer:%s in a clone) and set image.repository=REGISTRY/rebalancer" .Chart.AppVersion .Chart.AppVersion -}}
 {{- $repository := required $build .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" $repository .Values.image.digest -}}

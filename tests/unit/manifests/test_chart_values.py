@@ -54,7 +54,9 @@ def test_an_image_has_to_be_named_and_the_refusal_says_how_to_build_one(tmp_path
     """No default: whoever owned its name would get the rights of the pods."""
     for kind in ("CronJob", "Deployment"):
         said = refusal(tmp_path, {"kind": kind}, image="--set=image.tag=mine")
-        assert "no image is published; build one (docker build -t REGISTRY/rebalancer:" in said
+        assert (
+            "no image is published; build one (docker build $(image/bases.sh) -t REGISTRY/rebalancer:" in said
+        )
         assert "and set image.repository=REGISTRY/rebalancer" in said
 
 

@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -105,15 +106,46 @@ def test_the_image_that_is_built_by_default_holds_the_program_alone() -> None:
 def test_a_final_image_has_no_shell_and_no_root(stage: str) -> None:
     found = instructions_of(stage)
 
-    assert found[0] == ("FROM", "${BASE} AS runtime")
+    assert found[0] == ("FROM", "${BASE}@${BASE_DIGEST} AS runtime")
     assert build_argument("BASE") == "gcr.io/distroless/python3-debian12:nonroot"
     assert ("USER", "65532:65532") in found
     assert not [word for word, _ in found if word == "RUN"]
 
 
+def test_a_base_is_named_by_a_digest_that_the_builder_gives_and_is_no_tag() -> None:
+    bases = [rest.partition(" AS ")[0] for word, rest in instructions() if word == "FROM"]
+    foreign = [base for base in bases if base not in stages()]
+
+    assert foreign == ["${BUILD}@${BUILD_DIGEST}", "${BASE}@${BASE_DIGEST}"]
+    assert {("ARG", "BUILD_DIGEST"), ("ARG", "BASE_DIGEST")} <= set(instructions())  # without a default
+
+
+def test_the_digests_of_the_bases_are_asked_for_and_become_options_of_the_build(tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(
+        '#!/bin/sh\necho "$*" >> "$(dirname "$0")/asked"\nwc -l < "$(dirname "$0")/asked" | tr -d " "\n'
+    )
+    docker.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    script = ROOT / "image" / "bases.sh"
+    asking = subprocess.run(
+        [script], env={"PATH": path}, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert asking.stdout.splitlines() == ["--build-arg BUILD_DIGEST=1", "--build-arg BASE_DIGEST=2"]
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert [line.split()[3] for line in asked] == [build_argument("BUILD"), build_argument("BASE")]
+
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    failing = subprocess.run(
+        [script], check=False, env={"PATH": path}, capture_output=True, text=True, timeout=60
+    )
+    assert (failing.returncode, failing.stdout) == (1, "")
+
+
 def test_wheels_are_built_for_the_python_they_run_on() -> None:
     # distroless/python3-debian12 is Python 3.11 of Debian 12.
-    assert ("FROM", "${BUILD} AS dependencies") in instructions()
+    assert ("FROM", "${BUILD}@${BUILD_DIGEST} AS dependencies") in instructions()
     assert build_argument("BUILD") == "python:3.11-slim-bookworm"
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"] == ">=3.11"
 
