@@ -292,7 +292,8 @@ PLAN: Mapping[str, Option] = {
     ),
     "now": option(
         *("--now", Text("time", _moment), "TIME"),
-        "The time to plan for, RFC 3339 or Unix seconds; by default now, of a recording its newest metric's.",
+        "The time to plan for, RFC 3339 or Unix seconds; by default now, of a recording its newest "
+        "metric's; to try a window on a recording, load.maxAge must reach back to its figures.",
     ),
     "state_path": option(
         *("--state state_path", FILE, "FILE"),

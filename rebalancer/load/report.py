@@ -70,6 +70,7 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
     statistics: tuple[tuple[str, ...], ...] = ()  # by source and resource: what of their window figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
     pressure: Mapping[str, FloatArray] = {}  # (nodes,) percent of time, NaN unknown
+    why_stale: str = ""  # where all figures are too old: how old the newest is
 
     @cached_property
     def percent(self) -> FloatArray:
@@ -290,6 +291,22 @@ def build_report(
         statistics=tuple(_statistics(figures, resources) for figures in dated),
         deviation=deviation,
         pressure=pressure,
+        why_stale=_why_stale(dated, now, max_age_seconds),
+    )
+
+
+def _why_stale(figures: Sequence[NodeUsage], now: float, max_age: float) -> str:
+    """How old the newest figure of any source is, where that is too old; else empty."""
+    newest = -np.inf
+    for item in figures:
+        measured = item.measured_at[~np.isnan(item.measured_at)]
+        newest = max(newest, float(measured.max(initial=-np.inf)))
+    age = now - newest
+    if not max_age < age < np.inf:
+        return ""
+    return (
+        f"the newest load figure is {format_duration(round(age))} old at {times.render(now)}, and "
+        f"load.maxAge is {format_duration(max_age)}"
     )
 
 

@@ -119,6 +119,7 @@ def assemble(
         ),
         present_load=reading.present,
         ignore_coverage=ignore_coverage,
+        live=observation.live,
     )
 
 

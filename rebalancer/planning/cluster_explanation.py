@@ -57,7 +57,10 @@ def explain_cluster(inputs: PlanningInputs) -> ClusterExplanation:
     nearest: tuple[Distance, ...] = ()
     if not plan.hot_count:
         nearest = _nearest(prepared)
-        verdict = f"no node is hot{_how_far(nearest)}"
+        verdict = f"{plan.no_hot_node}{_how_far(nearest)}"
+        if not plan.known_count and plan.node_count:
+            why = prepared.inputs.load.why_stale or "see the warnings"
+            verdict = f"{plan.no_hot_node}, so none can be called hot: {why}"
         if plan.moves:
             verdict = f"{_moved(plan.moves)}: see rebalancer plan; {verdict}"
         elif plan.kept:

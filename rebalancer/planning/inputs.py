@@ -175,6 +175,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     warnings: tuple[PlanWarning, ...] = ()
     # Percent of allocatable by resource and node, of sources that keep no history: the state keeps it.
     present_load: Mapping[str, Mapping[str, float]] = {}
+    live: bool = True  # whether the cluster was read just now; else it was recorded
     # Make the plan however few nodes have a known load: for commands that only look.
     ignore_coverage: bool = False
     # Whether the plan says what keeps nodes hot, and what a raised limit would give: no replay reads that.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from rebalancer.counting import counted
+
 if TYPE_CHECKING:
     from rebalancer.state.run_state import PastMove
 
@@ -323,6 +325,16 @@ class Plan(Answer, frozen=True):
     def hot_names(self) -> frozenset[str]:
         """The names of the nodes that are hot before the plan."""
         return frozenset(node.name for node in self.nodes if node.hot)
+
+    @property
+    def no_hot_node(self) -> str:
+        """That no node is hot, as far as their load is known."""
+        unknown = self.node_count - self.known_count
+        if not unknown:
+            return "no node is hot"
+        if not self.known_count:
+            return f"the load of none of {counted(self.node_count, 'node')} is known"
+        return f"no node is hot ({unknown:,} of {self.node_count:,} of unknown load)"
 
     @property
     def mostly_kept_by(self) -> str:

@@ -326,12 +326,29 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     return found
 
 
+TRY_ANOTHER_TIME = (
+    "a recording is as old as its figures: leave --now out; to try a window at another time, write "
+    "load: {maxAge: 24h} into a copy of the policy, as long as --now is away from them"
+)
+"""How a window of the policy is tried on a recorded cluster."""
+
+
 def _check_coverage(inputs: PlanningInputs) -> None:
     coverage = coverage_of(inputs)
     least = inputs.policy.load.min_coverage
     load = inputs.load
     if coverage.share >= least or inputs.ignore_coverage:
         return
+    counts = (
+        f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "
+        f"figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}"
+    )
+    if load.why_stale:
+        raise SafetyError(
+            f"{load.why_stale}: {counts}",
+            where=inputs.snapshot.source,
+            hint="" if inputs.live else TRY_ANOTHER_TIME,
+        )
     missing = {name: np.isnan(load.usage[:, load.resources.index(name)]) for name in load.required}
     found = [f"{name} of {counted(int(at.sum()), 'node')}" for name, at in missing.items() if at.any()]
     why = [f"no fresh figure of {', '.join(found)}" if found else "others lack allocatable cpu or memory"]
@@ -340,8 +357,7 @@ def _check_coverage(inputs: PlanningInputs) -> None:
         answering = f"{', '.join(load.sources)} answered, and " if load.sources else ""
         why.append(f"{answering}no source gives {' or '.join(dark)}, without which a node is unknown")
     raise SafetyError(
-        f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "
-        f"figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}; {'; '.join(why)}",
+        f"{counts}; {'; '.join(why)}",
         where=inputs.snapshot.source,  # not the sources that answered: it is another that is missing
         hint="see which nodes are unknown with: rebalancer nodes",
     )

@@ -456,8 +456,10 @@ def verdict(plan: Plan) -> str:
     if plan.hot_count:
         return f"evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
     if plan.kept:  # by the wish of another strategy
-        return f"evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
-    return "nothing to do: no node is hot"
+        return (
+            f"evict nothing: {plan.no_hot_node}, and {counted(len(plan.kept), 'other pod')} cannot be moved"
+        )
+    return f"nothing to do: {plan.no_hot_node}"
 
 
 def _minutes(seconds: float) -> str:

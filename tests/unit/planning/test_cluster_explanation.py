@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.cluster import times
+from rebalancer.errors import SafetyError
 from rebalancer.planning.cluster_explanation import explain_cluster
 from rebalancer.planning.planner import make_plan
+from rebalancer.reporting.tables.plan import verdict
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
+from tests.unit.planning.builders import NOW, a_policy, a_workload, at, planning_inputs
 
 NODES = (a_node("a", cpu=10), a_node("cool", cpu=100))
+ONE_IS_ENOUGH = a_policy(load={"minCoverage": "50%"})
 YOUNG = a_policy(evictable={"minAge": "10m"})
 
 
@@ -19,6 +26,33 @@ def test_a_cluster_without_a_hot_node_says_how_far_the_nearest_is() -> None:
         ("a", 74.0, 80.0),
         ("cool", 10.0, 80.0),
     ]
+
+
+def test_that_no_load_is_known_is_the_answer_and_not_that_nothing_is_hot() -> None:
+    careful = a_policy(load={"minCoverage": "80%"})
+    load = {"a": 99.0, "cool": 10.0}
+    inputs = planning_inputs(NODES, load=load, measured_at=NOW - 7200, policy=careful)
+    unknown = replace(inputs, ignore_coverage=True)
+
+    assert explain_cluster(unknown).verdict == (
+        "the load of none of 2 nodes is known, so none can be called hot: the newest load figure is 2h old "
+        f"at {times.render(NOW)}, and load.maxAge is 3m"
+    )
+    assert verdict(make_plan(unknown)) == "nothing to do: the load of none of 2 nodes is known"
+    with pytest.raises(SafetyError, match="the newest load figure is 2h old") as caught:
+        make_plan(inputs)
+    assert caught.value.hint == ""
+    with pytest.raises(SafetyError) as caught:
+        make_plan(replace(inputs, live=False))
+    assert "to try a window at another time, write load: {maxAge: 24h}" in caught.value.hint
+
+
+def test_nodes_of_unknown_load_are_part_of_the_answer() -> None:
+    inputs = planning_inputs(NODES, load={"a": float("nan"), "cool": 10.0}, policy=ONE_IS_ENOUGH)
+
+    said = "no node is hot (1 of 2 of unknown load)"
+    assert explain_cluster(inputs).verdict.startswith(f"{said}: cool is at 10.0 % cpu")
+    assert verdict(make_plan(inputs)) == f"nothing to do: {said}"
 
 
 def test_an_unknown_node_is_not_said_to_be_near_to_anything() -> None:
