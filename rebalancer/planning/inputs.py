@@ -63,6 +63,7 @@ class About(enum.IntEnum):
     """What a warning is about, the most important first: that is the order in which warnings are said."""
 
     REFUSAL = enum.auto()  # a run would refuse to act
+    PROTECTION = enum.auto()  # a protection of the policy names what is not there: it protects nothing
     NAME = enum.auto()  # a setting or option names what is not there
     SETTING = enum.auto()  # a setting has no effect here
     SAFETY = enum.auto()  # figures, or the plan itself, may be forged by somebody on the network

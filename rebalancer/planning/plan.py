@@ -308,6 +308,7 @@ class Plan(Answer, frozen=True):
     advice: tuple[str, ...] = ()  # what the plan would be if it steered, or did not, where that was asked
     raised_limit: str = ""  # what the next useful value of the limit that binds would give
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
+    protects_nothing: tuple[str, ...] = ()  # protections of the policy that match nothing: a run refuses
     warnings: tuple[str, ...] = ()
     agreement: str = (
         ""  # how many decisions of the scheduler landed as computed; empty where that is not known

@@ -41,7 +41,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
-from rebalancer.planning.warnings import of_landings, of_plan, sentences
+from rebalancer.planning.warnings import of_landings, of_plan, sentences, unmatched_protections
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 
@@ -78,6 +78,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
                 *(of_landings(decided.scenarios) if inputs.explains else ()),
             )
         ),
+        protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),
         agreement=measured.sentence() if measured is not None and measured.is_known(inputs.now) else "",
         tainted=prepared.tainted if decided.moves else (),
         node_count=len(inputs.snapshot.nodes),

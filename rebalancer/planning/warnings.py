@@ -26,6 +26,7 @@ from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
 from rebalancer.documents.models import did_you_mean
+from rebalancer.errors import InputError
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning import other_deschedulers
@@ -54,6 +55,7 @@ from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING, RULES
 from rebalancer.scheduling.versions.verified import version_warnings
 from rebalancer.state.run_state import RunState, why_refused
 
+_MAX_NAMES = 10  # of what a cluster has, in one sentence
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
 
 
@@ -400,7 +402,47 @@ def unmatched_names(
     given = _include_exclude("evictable.namespaces", policy.evictable.namespaces)
     given += [(f"{place}.namespaces", scope.namespaces) for place, scope in _scopes(policy)]
     of_pods = (*_namespaces(given, snapshot), *_nodes(policy, snapshot), *_pods(policy, snapshot))
+    yield from _about(About.PROTECTION, unmatched_protections(policy, snapshot))
     yield from _about(About.NAME, (*of_pods, *_strategies(policy, snapshot)))
+
+
+def unmatched_protections(policy: RebalancePolicy, snapshot: Snapshot) -> tuple[str, ...]:
+    """Names in what protects pods that nothing of the cluster has, one sentence each.
+
+    A run that trusted them would evict what they were to keep. A pattern, such as ``istio-*``, says itself
+    that there may be none, and so does a selector of labels.
+    """
+    given: list[tuple[str, Sequence[str]]] = [
+        ("evictable.namespaces.exclude", policy.evictable.namespaces.exclude)
+    ]
+    given += [(f"{place}.namespaces", scope.namespaces) for place, scope in _scopes(policy)]
+    kinds: list[str] = []
+    known_kinds = _owner_kinds(snapshot)
+    for strategy, settings in policy.strategies:
+        for key, value in settings or ():
+            place = f"strategies.{to_camel(strategy)}.{to_camel(key)}"
+            if isinstance(value, Namespaces):
+                given.append((f"{place}.exclude", value.exclude))
+            elif key == "exclude_owner_kinds":
+                unknown = [name for name in value if name not in known_kinds]
+                kinds += [_unmatched(place, "kind", name, known_kinds, "the cluster") for name in unknown]
+    namespaces: list[str] = []
+    if snapshot.has(NAMESPACES):  # without them an empty one is not known to be absent
+        for place, names in given:
+            literal = [name for name in names if "*" not in name]
+            namespaces += _namespaces([(place, literal)], snapshot)
+    return (*namespaces, *kinds, *_storage_classes(policy, snapshot))
+
+
+def ensure_protections(policy: RebalancePolicy, snapshot: Snapshot) -> None:
+    """Raise InputError where the policy protects, by name, what the cluster does not have."""
+    unmatched = unmatched_protections(policy, snapshot)
+    if unmatched:
+        raise InputError(
+            f"protects nothing: {'; '.join(unmatched)}",
+            where=f"policy {policy.metadata.name}",
+            hint="correct the name; a pattern such as shop* may match nothing",
+        )
 
 
 def _unmatched_in_configuration(scheduler: SchedulerFacts) -> Iterator[PlanWarning]:
@@ -579,6 +621,10 @@ def _pods(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     labels = snapshot.namespaces
     if selector is not None and labels is not None and not any(map(selector.selects, labels.values())):
         yield f"evictable.namespaceSelector selects no namespace: {selector}"
+    yield from _storage_classes(policy, snapshot)
+
+
+def _storage_classes(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     if not snapshot.has(STORAGE_CLASSES):
         return
     known = [item.metadata.name for item in snapshot.recording.records(STORAGE_CLASSES)]
@@ -589,7 +635,11 @@ def _pods(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
 
 def _unmatched(setting: str, noun: str, name: str, known: Iterable[str], where: str) -> str:
     names = sorted(known)
-    hint = did_you_mean(name, names) or (f"it has: {', '.join(names[:5])}" if names else "")
+    hint = did_you_mean(name, names)
+    if names and not hint:
+        listed = ", ".join(names[:_MAX_NAMES])
+        more = len(names) - _MAX_NAMES
+        hint = f"it has: {listed} and {more} more" if more > 0 else f"it has: {listed}"
     return f"{setting} names the {noun} {name}, which {where} does not have" + (f" ({hint})" if hint else "")
 
 

@@ -68,6 +68,7 @@ from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
+from rebalancer.planning.warnings import ensure_protections
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed
@@ -298,6 +299,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
         planned = self._in_time(plan)
         planned.age.ensure_usable()
         ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
+        ensure_protections(planned.inputs.policy, planned.inputs.snapshot)
         _refuse_unverified(planned.inputs, planned.plan)
         rates = " and ".join(self._policy.limits.rates)
         if rates and memory.before is None and not self._run_options.dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
@@ -26,6 +26,9 @@ from rebalancer.cli.output import Output, with_progress, write, write_document
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
+
+if TYPE_CHECKING:
+    from rebalancer.policy.policy_file import LoadedPolicy
 
 
 @click.group(cls=LazyGroup, added_below="policy.")
@@ -71,10 +74,14 @@ def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
 
 @policy.command()
 @click.argument("paths", type=FILE, nargs=-1, required=True, metavar="FILE...")
+@plan_options(**RECORDED, scheduler_config=PLAN["scheduler_config"])
 @output_options(*DATA_FORMATS, lists=False)
-def validate(paths: tuple[Path, ...], output: Output) -> int:
-    """Check policies, each with the scheduler configuration in or beside it."""
-    checked = [_checked(path) for path in paths]
+def validate(paths: tuple[Path, ...], options: PlanOptions, output: Output) -> int:
+    """Check policies, each with the scheduler configuration in or beside it.
+
+    With --from, also that what they name is there: a protection that matches nothing is an error.
+    """
+    checked = [_checked(path, options) for path in paths]
     rows = [row for row, _ in checked]
     if output.format is Format.TABLE:
         for row, problems in checked:
@@ -91,7 +98,7 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
     return int(ExitCode.DONE if all(row["valid"] for row in rows) else ExitCode.BAD_INPUT)
 
 
-def _checked(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _checked(path: Path, options: PlanOptions) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What is known of a policy, and its problems."""
     from rebalancer.observe.configuration import check_configuration  # noqa: PLC0415 - not for --help
     from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
@@ -110,9 +117,22 @@ def _checked(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
         row["warnings"] = list(loaded.policy.execution.without_effect())
         check_configuration(loaded)
+        if options.source is not None:
+            row["warnings"] += _check_names(loaded, options)
     except InputError as error:
         return row | {"problem": plain(str(error))}, error.lines or (str(error),)
     return row | {"valid": True}, ()
+
+
+def _check_names(loaded: LoadedPolicy, options: PlanOptions) -> list[str]:
+    """What else a policy names that a recorded cluster does not have. InputError for a protection."""
+    from rebalancer.observe.read import read_inputs  # noqa: PLC0415 - not for --help
+    from rebalancer.planning.inputs import About  # noqa: PLC0415
+    from rebalancer.planning.warnings import ensure_protections  # noqa: PLC0415
+
+    (inputs,) = read_inputs(options, (loaded,), None, None, ignore_coverage=True)
+    ensure_protections(loaded.policy, inputs.snapshot)
+    return [item.sentence for item in inputs.warnings if item.about in (About.NAME, About.SETTING)]
 
 
 def _write_new_file(path: Path, text: str) -> None:

@@ -414,6 +414,8 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     idle = not (plan.hot_count or plan.moves or plan.cleanups or plan.kept)
     colour = "bold green" if idle else "bold"
     lines.labelled("Plan: ", said, colour, "bold")
+    for sentence in plan.protects_nothing:
+        lines.labelled("PROTECTS NOTHING: ", f"{sentence}; a run refuses to act", "red", "bold red")
     unknown = plan.node_count - plan.known_count
     nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count:,}"
     nodes += f", {plan.not_measured}" if plan.not_measured else ""
@@ -433,7 +435,7 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     _kept(lines, listed)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
-    write_warnings(lines, plan.warnings)
+    write_warnings(lines, [said for said in plan.warnings if said not in plan.protects_nothing])
     return lines.text
 
 

@@ -126,3 +126,26 @@ def test_the_schema_is_one_document(rebalancer_program: Program, output: str) ->
     text = rebalancer_program("policy", "schema", "-o", output).stdout
 
     assert yaml.safe_load(text)["properties"]["kind"]["const"] == "RebalancePolicy"
+
+
+def test_a_protection_that_a_recorded_cluster_does_not_have_is_an_error_of_validate(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    hot = Path(__file__).parents[4] / "examples" / "hot-cluster"
+    path.write_text(
+        HEAD + "scheduler: {version: '1.35'}\nevictable: {namespaces: {exclude: [shpo], include: [shopp]}}\n"
+    )
+    alone = rebalancer_program("policy", "validate", str(path))
+    beside = rebalancer_program("policy", "validate", str(path), "--from", str(hot))
+    path.write_text(path.read_text().replace("shpo", "shop"))
+    mended = rebalancer_program("policy", "validate", str(path), "--from", str(hot))
+
+    assert alone.exit_code == 0, alone.stderr
+    assert beside.exit_code == 2
+    assert (
+        "exclude names the namespace shpo, which the cluster does not have (did you mean shop?)"
+        in beside.stderr
+    )
+    assert mended.exit_code == 0
+    assert "include names the namespace shopp" in mended.stderr
