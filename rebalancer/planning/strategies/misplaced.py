@@ -154,9 +154,15 @@ class Misplaced(Strategy):
         state = plan.scenarios.all[0].after_termination
         asked = self._on_taints()
         for name, (filters, scores) in self._plugins.items():
-            may = [(item.may_reject, item.asking(state)) for item in filters if item.name != _TAINTS]
-            may += [(item.may_score_higher, item.preferring(state)) for item in scores]
-            for kind, holds in ((kind, holds) for holds, classes in may for kind in classes):
+            every = range(len(state.classes))
+            may = [
+                (kind, item.may_reject)
+                for item in filters
+                for kind in every
+                if item.name != _TAINTS and item.concerns(state, kind)
+            ]
+            may += [(kind, item.may_score_higher) for item in scores for kind in item.preferring(state)]
+            for kind, holds in may:
                 own = state.classes[kind]
                 rows = state.first_of(kind)
                 if len(rows) and own.scheduler_name == name and self.settings.chooses(own):

@@ -26,7 +26,7 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
-from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range, total_of
+from rebalancer.scheduling.framework.scores import ClassScores, RawScores, StaticScores
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak
 from rebalancer.scheduling.framework.unknown_scores import chances_of_all_scores
 from rebalancer.scheduling.matching import Tolerations
@@ -68,6 +68,8 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     @property
     def totals(self) -> IntArray:
         """(feasible,) the sum of the scores."""
+        if isinstance(self.scores, ClassScores):
+            return self.scores.total + self.total_without_scores
         total = np.full(len(self.feasible), self.total_without_scores, np.int64)
         for values in self.scores.values():
             total += values
@@ -75,9 +77,9 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
 
     def raw_scores_at(self, at: int) -> dict[str, int]:
         """The raw scores of one feasible node by plugin."""
-        if not isinstance(self.scores, WeightedScores):
+        if not isinstance(self.scores, ClassScores):
             return {}
-        return {name: int(self.scores.raw(name)[at]) for name in self.scores}
+        return {name: int(item.raw[at]) for name, item in self.scores.by_plugin.items()}
 
     def preferred(
         self, plugins: Iterable[str], here: Sequence[int] | IntArray, there: Sequence[int] | IntArray
@@ -87,7 +89,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         Nodes are given by row; those that are not feasible score neither higher nor lower.
         """
         rows = np.asarray(here, np.int64), np.asarray(there, np.int64)
-        if not (len(self.feasible) and isinstance(self.scores, WeightedScores)):
+        if not (len(self.feasible) and isinstance(self.scores, ClassScores)):
             return np.zeros((len(rows[0]), len(rows[1])), np.bool_)
         from_, to = (self.feasible.searchsorted(item).clip(max=len(self.feasible) - 1) for item in rows)
         total = self.totals
@@ -118,6 +120,20 @@ class _Candidates(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str]
 
 
+class _ClassCycle(msgspec.Struct, frozen=True, eq=False):
+    """The cycle of a class, with all that depends on the class and the nodes alone computed.
+
+    What is left of a placement are the filters and scores in which other pods and free room have a part.
+    """
+
+    candidates: _Candidates  # by the PreFilters that are the same in every state
+    pre_filters: Sequence[Plugin]  # the others
+    admitted: BoolArray  # (nodes,) may be looked at, and pass the static filters
+    filters: Sequence[Plugin]  # the others, which could reject a node
+    static: StaticScores
+    scores: Sequence[Plugin]  # those whose scores change
+
+
 class Scheduler:
     """Places pods as one profile of the scheduler does, on a state; it changes nothing."""
 
@@ -143,8 +159,6 @@ class Scheduler:
         self.view = view
         self._percentage = percentage_of_nodes_to_score
         self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
-        self._lasting_pre_filters = [plugin for plugin in self._pre_filters if _is_lasting(plugin)]
-        self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
         self._leaving_open = [
@@ -157,7 +171,7 @@ class Scheduler:
         self._asks_of_sample = any(plugin.of_extender for plugin in self._filters)
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
-        self._scoring = tuple(dict.fromkeys(scoring))
+        self._failing = [item for item in dict.fromkeys(scoring) if type(item).fails is not Plugin.fails]
         self._needs_pre_filter = [
             (plugin.name, plugin.needs_pre_filter)
             for plugin in self._filters
@@ -181,22 +195,52 @@ class Scheduler:
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
 
-    def _candidates(self, state: ClusterState, pod_class: int) -> _Candidates:
-        """The result of all PreFilters; results that do not depend on mutable state are cached per class."""
-        lasting = state.classes.cached(
-            pod_class,
-            self,
-            "PreFilters",
-            lambda: _pre_filtered(self._lasting_pre_filters, state, pod_class),
+    def _of_class(self, state: ClusterState, pod_class: int) -> _ClassCycle:
+        """The cycle of a class, computed anew only once further classes may concern it."""
+        key = "cycle", state.classes.counters.catch_up()
+        return state.classes.cached(pod_class, self, key, lambda: self._specialise(state, pod_class))
+
+    def _specialise(self, state: ClusterState, pod_class: int) -> _ClassCycle:
+        lasting = [plugin for plugin in self._pre_filters if plugin.has_static_pre_filter]
+        candidates = _pre_filtered(lasting, state, pod_class)
+        admitted = self._admitting(state, pod_class)
+        if candidates.restricted_to is not None:
+            admitted = admitted & candidates.restricted_to
+        concerned = [plugin for plugin in self._filters if plugin.concerns(state, pod_class)]
+        changing = [plugin for plugin in concerned if not plugin.static]
+        return _ClassCycle(
+            candidates,
+            [item for item in self._pre_filters if item in changing and not item.has_static_pre_filter],
+            admitted,
+            [plugin for plugin in changing if plugin.name not in candidates.skipped],
+            StaticScores.of(
+                self._static_scores(state, pod_class), self.profile.enabled(ExtensionPoint.SCORE)
+            ),
+            [plugin for plugin in self._scores if not plugin.static],
         )
-        if not self._changing_pre_filters:
-            return lasting
-        changing = _pre_filtered(self._changing_pre_filters, state, pod_class)
-        if lasting.rejected and changing.rejected:
+
+    def _static_scores(self, state: ClusterState, pod_class: int) -> Iterator[RawScores]:
+        """Of each plugin that always scores a class alike, on all nodes."""
+        every = np.arange(len(state.nodes))
+        for plugin in self._scores:
+            raw = plugin.raw_scores(state, pod_class, every) if plugin.static else None
+            if raw is not None:
+                others = plugin.other_raw_scores(state, pod_class)
+                yield RawScores(plugin, self.profile.weights[plugin.name], raw, others)
+
+    def _candidates(self, state: ClusterState, pod_class: int) -> _Candidates:
+        """The result of all PreFilters."""
+        cycle = self._of_class(state, pod_class)
+        if not cycle.pre_filters:
+            return cycle.candidates
+        changing = _pre_filtered(cycle.pre_filters, state, pod_class)
+        if cycle.candidates.rejected and changing.rejected:
             return _pre_filtered(self._pre_filters, state, pod_class)  # the first in order counts
-        restricted = _both(lasting.restricted_to, changing.restricted_to)
-        skipped = lasting.skipped | changing.skipped
-        return _Candidates(lasting.rejected or changing.rejected, restricted, skipped)
+        return _Candidates(
+            cycle.candidates.rejected or changing.rejected,
+            _both(cycle.candidates.restricted_to, changing.restricted_to),
+            cycle.candidates.skipped | changing.skipped,
+        )
 
     def _codes(self, plugin: Plugin, state: ClusterState, pod_class: int) -> IntArray:
         if not plugin.static:
@@ -253,21 +297,20 @@ class Scheduler:
         """(nodes,) as ``feasible``; before extenders are asked where ``asking`` is false."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        mask = self._admitting(state, pod_class).copy()
-        if candidates.restricted_to is not None:
-            mask &= candidates.restricted_to
-        for plugin in self._filters:
-            if (
-                not plugin.static
-                and plugin.name not in candidates.skipped
-                and (asking or not plugin.of_extender)
-            ):
-                mask &= plugin.filter(state, pod_class) == 0
+        cycle = self._of_class(state, pod_class)
+        mask = cycle.admitted
+        if cycle.pre_filters and candidates.restricted_to is not None:
+            mask = mask & candidates.restricted_to
+        for plugin in cycle.filters:
+            if asking or not plugin.of_extender:
+                mask = mask & ~plugin.rejected(state, pod_class)
         if state.added_taint is not None and TAINTS in self.profile.enabled(ExtensionPoint.FILTER):
             taint, nodes = state.added_taint
             if not Tolerations(state.classes[pod_class].spec.tolerations).tolerate(taint):
+                mask = mask.copy()
                 mask[list(nodes)] = False
         if state.nominated:
+            mask = mask.copy()
             mask[list(self._beside_nominated(state, pod_class, pod, candidates, mask))] = False
         return mask
 
@@ -327,29 +370,17 @@ class Scheduler:
         running = (plugin for plugin in named if not plugin.pre_filter(state, pod_class).skip)
         return self._first_reason(pod_class, running, state, node)
 
-    def _raw_scores(
+    def _scores_of(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
-    ) -> list[RawScores]:
-        scored: list[RawScores] = []
-        for plugin in self._scores:
-            if plugin.static:
-                everywhere = self._everywhere(plugin, state, pod_class)
-                if everywhere is not None:
-                    scored.append(everywhere.of(feasible))
-                continue
+    ) -> ClassScores:
+        cycle = self._of_class(state, pod_class)
+        changing: list[RawScores] = []
+        for plugin in cycle.scores:
             raw = plugin.raw_scores_of_sample(state, pod_class, feasible, sample_size)
             if raw is not None:
-                scored.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
-        return scored
-
-    def _everywhere(self, plugin: Plugin, state: ClusterState, pod_class: int) -> RawScores | None:
-        """(nodes,) raw scores of a static plugin, computed once per class."""
-
-        def compute() -> RawScores | None:
-            raw = plugin.raw_scores(state, pod_class, np.arange(len(state.nodes)))
-            return None if raw is None else RawScores(plugin, self.profile.weights[plugin.name], raw)
-
-        return state.classes.cached(pod_class, self, (plugin.name, "raw"), compute)
+                others = plugin.other_raw_scores(state, pod_class)
+                changing.append(RawScores(plugin, self.profile.weights[plugin.name], raw, others))
+        return ClassScores(cycle.static, changing, feasible)
 
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""
@@ -359,9 +390,9 @@ class Scheduler:
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         search = self._search(state, pod_class, candidates, feasible, pod)
-        raw = self._raw_scores(state, pod_class, feasible, search.size)
+        scores = self._scores_of(state, pod_class, feasible, search.size)
         filter_failure = self._filter_failure(state.classes.release)
-        failing = filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
+        failing = filter_failure or scores.out_of_range or self._failure(state, pod_class, feasible)
         if not failing and search.may_be_empty:
             failing = _ALL_REJECTED
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
@@ -379,17 +410,17 @@ class Scheduler:
         elif failing:
             chance[0] = 1.0
         else:
-            chance, tie = _outcome(state, pod_class, search, raw)
+            chance, tie = _outcome(search, scores)
         if tie is not None and self._number:
             tie = replace(tie, scheduler=self._number)
         return Placement(
             feasible=feasible,
-            scores=WeightedScores(raw),
+            scores=scores,
             chance=chance,
             tie=tie,
             total_without_scores=0 if self._scores or self._extenders else 1,
             rejected=rejected,
-            notes=() if rejected else (*notes(raw), *filter(None, [left_open])),
+            notes=() if rejected else (*scores.notes, *filter(None, [left_open])),
             left_open=left_open,
             score_failure=failing,
             is_sampled=search.is_sample,
@@ -424,12 +455,11 @@ class Scheduler:
         if not len(feasible):
             return
         search = self._search(state, pod_class, candidates, feasible, pod)
-        raw = self._raw_scores(state, pod_class, feasible, search.size)
-        total = total_of(raw, len(feasible))
-        for scores in raw:
+        scores = self._scores_of(state, pod_class, feasible, search.size)
+        for item in scores.by_plugin.values():
             for weight in weights:
-                changed = total - scores.weighted + RawScores(scores.plugin, weight, scores.raw).weighted
-                yield scores.plugin.name, weight, feasible, search.chances(changed)
+                changed = scores.total - item.weighted + RawScores(item.plugin, weight, item.raw).weighted
+                yield item.plugin.name, weight, feasible, search.chances(changed)
 
     def _limit(self, candidates: int) -> int:
         """How many feasible nodes end the search among so many."""
@@ -463,8 +493,10 @@ class Scheduler:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
         state = state.seen_by(self.view)
         everything = np.arange(len(state.nodes))
-        raw = self._raw_scores(state, pod_class, everything, len(everything))
-        return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes) for item in raw}
+        scores = self._scores_of(state, pod_class, everything, len(everything))
+        return {
+            name: item.plugin.normalize(item.raw, *item.extremes) for name, item in scores.by_plugin.items()
+        }
 
     def has_figures(self, state: ClusterState, pod_class: int) -> dict[str, BoolArray]:
         """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
@@ -480,7 +512,7 @@ class Scheduler:
         return ""
 
     def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
-        for plugin in self._scoring:
+        for plugin in self._failing:
             prepares = plugin.prepares_score_by is None or state.classes.release.has(plugin.prepares_score_by)
             if not prepares and plugin not in self._scores:
                 continue
@@ -490,24 +522,15 @@ class Scheduler:
         return self._score_failure
 
 
-def _outcome(
-    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
-) -> tuple[FloatArray, TieBreak | None]:
+def _outcome(search: Search, scores: ClassScores) -> tuple[FloatArray, TieBreak | None]:
     """(feasible,) the chances, and what decides among equal totals where nothing is drawn."""
-    if len(search.feasible) > 1:
-        chance = chances_of_all_scores(state, pod_class, search, raw)
-        if chance is not None:
-            return chance, None
-    return search.outcome(total_of(raw, len(search.feasible)))
+    if len(search.feasible) > 1 and scores.may_be_others:
+        return chances_of_all_scores(search, list(scores.by_plugin.values())), None
+    return search.outcome(scores.total)
 
 
 def _unprepared(plugin: str, point: str) -> str:
     return f"{plugin}: it is enabled as {point} and not as pre{point.title()}"
-
-
-def _is_lasting(plugin: Plugin) -> bool:
-    """Whether the result of its PreFilter depends on the class alone."""
-    return plugin.static or plugin.static_pre_filter
 
 
 def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:

@@ -220,6 +220,7 @@ class Plugin:
     # By which rule it has a PreScore at all; None: in all versions.
     prepares_score_by: ClassVar[Rule | None] = None
     needs_pre_score: ClassVar[bool] = False  # its Score fails where its PreScore is not enabled
+    is_in_range: ClassVar[bool] = False  # its scores are within 0..100 whatever there is
     of_extender: ClassVar[bool] = False  # an extender asks after all plugins: of a sample, not of all nodes
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -255,6 +256,20 @@ class Plugin:
         """What can be decided before looking at nodes."""
         return PASS
 
+    @property
+    def has_static_pre_filter(self) -> bool:
+        """Whether the result of ``pre_filter`` depends on the class and on static facts alone."""
+        return self.static or self.static_pre_filter
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether there may be a ``note``."""
+        return type(self).note is not Plugin.note
+
+    def concerns(self, state: ClusterState, pod_class: int) -> bool:
+        """Whether the filter could reject pods of a class on some node; the same in every state."""
+        return not (self.has_static_pre_filter and self.pre_filter(state, pod_class).skip)
+
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """(nodes,) one code for each node, 0 where it passes; ``reason`` puts a code into words."""
         return np.zeros(len(state.nodes), np.int64)
@@ -265,6 +280,11 @@ class Plugin:
         The pod may land on any of those that pass then, whatever they score.
         """
         return ""
+
+    def rejected(self, state: ClusterState, pod_class: int) -> BoolArray:
+        """(nodes,) whether the filter rejects each node."""
+        rejected: BoolArray = self.filter(state, pod_class) != 0
+        return rejected
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """A filter's code in the scheduler's own words."""
@@ -298,15 +318,8 @@ class Plugin:
         """By topology spread constraint of a class, for ``when`` unsatisfiable, if it looks at them."""
         return ()
 
-    def asking(self, state: ClusterState) -> Iterable[int]:
-        """The classes whose pods the filter could reject on some node; by default all of them.
-
-        ``may_reject`` is only called for these classes, and costs more.
-        """
-        return range(len(state.classes))
-
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        """(nodes,) whether the filter may reject a pod of the class that runs on each.
+        """(nodes,) whether the filter may reject a pod of a class that it concerns and that runs on each.
 
         True of each that it would reject, were the pod not there, and perhaps of more.
         """

@@ -1,37 +1,48 @@
-"""Raw scores of a plugin over the feasible nodes, and how they become part of the total."""
+"""Raw scores of plugins over the feasible nodes, and how they add up to the total that decides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
+from rebalancer.scheduling.framework.plugin import (
+    EXCLUDED,
+    MAX_SCORE,
+    NO_OTHER_SCORES,
+    Normalization,
+    OtherScores,
+    Plugin,
+)
 
 
 class RawScores:
-    """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
+    """One plugin's raw scores over some nodes, and how they become part of the total."""
 
-    def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
-        """``raw`` is by feasible node."""
+    def __init__(
+        self, plugin: Plugin, weight: int, raw: IntArray, others: OtherScores = NO_OTHER_SCORES
+    ) -> None:
+        """``raw`` is by node; ``others`` are those that the scheduler may have instead."""
         self.plugin = plugin
         self.weight = weight
         self.raw = raw
+        self.others = others
 
     @cached_property
     def extremes(self) -> tuple[int, int]:
-        """Smallest and largest raw score of the feasible nodes that take part."""
-        smallest = int(self.raw.min())
-        largest = int(self.raw.max())
+        """Smallest and largest raw score of the nodes that take part."""
+        smallest = int(np.minimum.reduce(self.raw))
+        largest = int(np.maximum.reduce(self.raw))
         if smallest == EXCLUDED and largest != EXCLUDED:
             smallest = int(self.raw[self.raw != EXCLUDED].min())
         return smallest, largest
 
     @cached_property
     def weighted(self) -> IntArray:
-        """(feasible,) the plugin's part of the total."""
+        """(nodes,) the plugin's part of the total."""
         if self.plugin.normalization is Normalization.NONE:
             return self.weight * self.raw
         return self.weight * self.plugin.normalize(self.raw, *self.extremes)
@@ -45,7 +56,7 @@ class RawScores:
         """The scores of some of the rows that these are of, given in ascending order without repetition."""
         if len(feasible) == len(self.raw):
             return self
-        return RawScores(self.plugin, self.weight, self.raw.take(feasible))
+        return RawScores(self.plugin, self.weight, self.raw.take(feasible), self.others)
 
 
 def total_of(scores: Iterable[RawScores], nodes: int) -> IntArray:
@@ -56,44 +67,100 @@ def total_of(scores: Iterable[RawScores], nodes: int) -> IntArray:
     return total
 
 
-class WeightedScores(Mapping[str, IntArray]):
-    """(feasible,) weighted scores by plugin, all feasible nodes compared; computed on first use."""
+class StaticScores(msgspec.Struct, frozen=True, eq=False):
+    """The scores of a class that no other pod has a part in."""
 
-    def __init__(self, raw: Sequence[RawScores]) -> None:
-        self._raw = {item.plugin.name: item for item in raw}
+    order: Sequence[str]  # the plugins that score, as their profile has them
+    scores: Sequence[
+        RawScores
+    ]  # (nodes,) of each of those that score the class, whether its score changes or not
+    added: IntArray | int  # (nodes,) the sum of those that are the same whichever nodes are compared
+    compared: Sequence[RawScores]  # the other ones of ``scores``
+
+    @classmethod
+    def of(cls, scores: Iterable[RawScores], order: Sequence[str]) -> StaticScores:
+        """The static ``scores``, which are all within 0..100 or are looked at in every placement."""
+        known = tuple(scores)
+        compared = tuple(item for item in known if not _is_settled(item))
+        settled = [item for item in known if item not in compared]
+        added = total_of(settled, len(settled[0].raw)) if settled else 0
+        return cls(order, known, added, compared)
+
+
+def _is_settled(item: RawScores) -> bool:
+    """Whether the part of the total is the same, and allowed, whichever nodes are compared."""
+    if not len(item.raw) or item.is_out_of_range:
+        return False
+    smallest, largest = item.extremes
+    return smallest == largest or not item.plugin.normalization.compares_nodes
+
+
+class ClassScores(Mapping[str, IntArray]):
+    """(feasible,) weighted scores by plugin, all feasible nodes compared."""
+
+    def __init__(self, static: StaticScores, changing: Sequence[RawScores], feasible: IntArray) -> None:
+        """``changing`` are by feasible node."""
+        self._static = static
+        self._changing = changing
+        self._feasible = feasible
+        self._compared = [item.of(feasible) for item in static.compared]
+
+    @cached_property
+    def total(self) -> IntArray:
+        """(feasible,) the sum of all."""
+        added = self._static.added
+        if isinstance(added, int):
+            total = np.zeros(len(self._feasible), np.int64)
+        else:
+            total = added.take(self._feasible)
+        for item in self._compared:
+            total += item.weighted
+        for item in self._changing:
+            total += item.weighted
+        return total
+
+    @cached_property
+    def by_plugin(self) -> dict[str, RawScores]:
+        """(feasible,) raw scores of each plugin that scores the class, in the order of the profile."""
+        found = {item.plugin.name: item.of(self._feasible) for item in self._static.scores}
+        found |= {item.plugin.name: item for item in self._changing}
+        return {name: found[name] for name in self._static.order if name in found}
 
     def __getitem__(self, plugin: str) -> IntArray:
-        return self._raw[plugin].weighted
+        return self.by_plugin[plugin].weighted
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._raw)
+        return iter(self.by_plugin)
 
     def __len__(self) -> int:
-        return len(self._raw)
+        return len(self.by_plugin)
 
-    def raw(self, plugin: str) -> IntArray:
-        """(feasible,) raw scores of a plugin."""
-        return self._raw[plugin].raw
+    @property
+    def out_of_range(self) -> str:
+        """Why the pod's cycle fails: a plugin's score outside 0..100; empty when there is none."""
+        for item in (*self._compared, *self._changing):
+            plugin = item.plugin
+            if not (plugin.of_extender or plugin.is_in_range) and item.is_out_of_range:
+                return f"{plugin.name}: a score outside 0..{MAX_SCORE}"
+        return ""
+
+    @property
+    def may_be_others(self) -> bool:
+        """Whether the scheduler may have other raw scores, by facts that it alone knows."""
+        static = self._static.scores
+        return any(item.others is not NO_OTHER_SCORES for item in (*static, *self._changing))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the scores should know, a plugin at a time."""
+        noting = (item for item in (*self._static.scores, *self._changing) if item.plugin.has_notes)
+        texts = ((item.plugin, item.plugin.note(item.of(self._feasible).raw)) for item in noting)
+        return tuple(f"{plugin.name}: {text}" for plugin, text in texts if text)
 
     def beside(self, plugin: str, here: IntArray, there: IntArray) -> IntArray:
         """(here, there) by raw scores: 1 where a plugin prefers the node there, −1 the one here, or 0."""
-        item = self._raw[plugin]
+        item = self.by_plugin[plugin]
         smallest, largest = item.extremes
         low, high = item.plugin.normalize(np.array([smallest, largest]), smallest, largest).tolist()
         sign = np.sign(item.raw[there] - item.raw[here][:, None])
         return np.asarray(sign if high > low else -sign, np.int64)
-
-
-def notes(raw: Sequence[RawScores]) -> Iterator[str]:
-    """What a reader of the scores should know, a plugin at a time."""
-    for item in raw:
-        if message := item.plugin.note(item.raw):
-            yield f"{item.plugin.name}: {message}"
-
-
-def out_of_range(raw: Sequence[RawScores]) -> str:
-    """Why the pod's cycle fails: a plugin's score outside 0..100; empty when there is none."""
-    for item in raw:
-        if not item.plugin.of_extender and item.is_out_of_range:
-            return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
-    return ""

@@ -14,30 +14,23 @@ from itertools import product
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, OtherScores
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores, total_of
-from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
-def chances_of_all_scores(
-    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
-) -> FloatArray | None:
-    """(feasible,) the chances, where some scores may be others than ``raw``; None where none may be.
+def chances_of_all_scores(search: Search, raw: Sequence[RawScores]) -> FloatArray:
+    """(feasible,) the chances, where some scores may be others than ``raw``.
 
     A node that only the bounds allow was missed by every choice, so it has the chance of one choice more.
     """
-    others = {scores.plugin.name: scores.plugin.other_raw_scores(state, pod_class) for scores in raw}
-    if all(other is NO_OTHER_SCORES for other in others.values()):
-        return None
-    choices = [list(_choices(scores, others[scores.plugin.name], search)) for scores in raw]
+    choices = [list(_choices(scores, search)) for scores in raw]
     chances = [search.chances(total_of(chosen, len(search.feasible))) for chosen in product(*choices)]
     chance = np.asarray(np.mean(chances, axis=0), np.float64)
     lowest = np.zeros(len(chance), np.int64)
     highest = np.zeros(len(chance), np.int64)
     exact: list[list[RawScores]] = []
     for scores, possible_scores in zip(raw, choices, strict=True):
-        bounds = others[scores.plugin.name].bounds
+        bounds = scores.others.bounds
         if bounds is None:
             exact.append(possible_scores)
             continue
@@ -55,8 +48,8 @@ def chances_of_all_scores(
     return chance
 
 
-def _choices(scores: RawScores, others: OtherScores, search: Search) -> Iterator[RawScores]:
+def _choices(scores: RawScores, search: Search) -> Iterator[RawScores]:
     """The scores that a plugin may have."""
     yield scores
-    for other in others.listed:
+    for other in scores.others.listed:
         yield RawScores(scores.plugin, scores.weight, other[search.feasible])

@@ -92,6 +92,7 @@ class InterPodAffinity(Plugin):
     inputs = inputs_of(NAMESPACES)
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
+    is_in_range = True
     reasons = {
         _FAR_FROM_WANTED: "node(s) didn't match pod affinity rules",
         _NEAR_UNWANTED: "node(s) didn't match pod anti-affinity rules",
@@ -253,15 +254,13 @@ class InterPodAffinity(Plugin):
             total += values[state.nodes.labels.column(key).values[feasible]]
         return total
 
-    def asking(self, state: ClusterState) -> Iterable[int]:
+    def concerns(self, state: ClusterState, pod_class: int) -> bool:
         """Those that require something of others, and those that others require to keep away."""
         state.classes.counters.catch_up()
+        if any(item.required for item in _own(state.classes[pod_class])):
+            return True
         unwanted = len(state.classes.counters.terms[TermKind.ANTI_AFFINITY])
-        for kind, pod in enumerate(state.classes):
-            if any(item.required for item in _own(pod)) or (
-                unwanted and self._matching(state, kind, TermKind.ANTI_AFFINITY)
-            ):
-                yield kind
+        return bool(unwanted and self._matching(state, pod_class, TermKind.ANTI_AFFINITY))
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""

@@ -125,16 +125,15 @@ def _own_selector(constraint: TopologySpreadConstraint, pod: PodClass) -> LabelM
 
 
 def _round_half_up(values: FloatArray) -> IntArray:
-    """Go's math.Round of numbers that are not negative."""
-    whole = np.floor(values)
-    whole += values - whole >= 0.5
-    return whole.astype(np.int64)
+    """Go's math.Round of 0 and of numbers from 1 on: below 1, half of the spacing may be rounded up."""
+    return np.floor(values + 0.5).astype(np.int64)
 
 
 class _Soft(msgspec.Struct, frozen=True, eq=False):
-    """The soft constraints of a class."""
+    """The soft constraints of a class, and how a release scores by them."""
 
     counters: Sequence[DomainCounter]
+    truncated: bool
     ignored: BoolArray | None  # (nodes,) lack a key although all are required; None: no node
 
 
@@ -154,6 +153,7 @@ class PodTopologySpread(Plugin):
     inputs = inputs_of(SERVICES, *OWNER_KINDS.values())
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
+    is_in_range = True
     static_pre_filter = True
     reasons = {
         _TOO_SKEWED: "node(s) didn't match pod topology spread constraints",
@@ -280,7 +280,7 @@ class PodTopologySpread(Plugin):
             require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
             missing = self._missing(state, constraints) if require_all else None
             counters = [self._counter(state, pod_class, item, missing, beside=False) for item in constraints]
-            return _Soft(counters, missing)
+            return _Soft(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
 
         return state.classes.cached(pod_class, self, (SOFT, self._taint(state, pod_class)), compute)
 
@@ -311,12 +311,12 @@ class PodTopologySpread(Plugin):
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
 
-    def asking(self, state: ClusterState) -> Iterable[int]:
+    def concerns(self, state: ClusterState, pod_class: int) -> bool:
         """Those with a hard constraint, of their own or else of the scheduler's configuration."""
-        for kind, pod in enumerate(state.classes):
-            own = pod.spec.topology_spread_constraints
-            if any(item.when_unsatisfiable == HARD for item in own) if own else self._hard_defaults:
-                yield kind
+        own = state.classes[pod_class].spec.topology_spread_constraints
+        if own:
+            return any(item.when_unsatisfiable == HARD for item in own)
+        return self._hard_defaults
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         found = np.zeros(len(nodes), np.bool_)
@@ -353,8 +353,7 @@ class PodTopologySpread(Plugin):
                 by_domain[-1] = 0.0  # of a node without the key nothing counts
                 part = by_domain[values]
             score = score + part
-        truncated = state.classes.release.has(TRUNCATED_SPREAD)
-        raw = score.astype(np.int64) if truncated else _round_half_up(score)
+        raw = score.astype(np.int64) if soft.truncated else _round_half_up(score)
         return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
 
     def _on_nodes(self, state: ClusterState, counter: DomainCounter, feasible: IntArray) -> IntArray:

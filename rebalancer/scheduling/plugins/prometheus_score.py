@@ -39,6 +39,7 @@ class Definition(msgspec.Struct, frozen=True):
     direction: Direction = Direction.LOWER
     normalization: Normalization = Normalization.RANGE
     scale: float = 1.0
+    static = True
     missing_score: int | None = None  # of a node without a value; None: unknown
     resource: str = ""  # whose use the value follows
 

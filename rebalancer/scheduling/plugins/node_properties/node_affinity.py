@@ -153,11 +153,10 @@ class NodeAffinity(Plugin):
             return "node(s) didn't match Pod's node affinity"
         return self.reasons[code]
 
-    def asking(self, state: ClusterState) -> Iterable[int]:
+    def concerns(self, state: ClusterState, pod_class: int) -> bool:
         """Those that require anything, and all where the profile does."""
-        added = self._added.required
-        specs = enumerate(pod.spec for pod in state.classes)
-        return [kind for kind, spec in specs if added or spec.node_selector or _affinity(spec)]
+        spec = state.classes[pod_class].spec
+        return bool(self._added.required or spec.node_selector or _affinity(spec))
 
     def preferring(self, state: ClusterState) -> Iterable[int]:
         affinities = enumerate(_affinity(pod.spec) for pod in state.classes)

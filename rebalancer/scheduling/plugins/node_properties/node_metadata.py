@@ -161,6 +161,7 @@ class NodeMetadata(Plugin):
     name = "NodeMetadata"
     points = extension_points("score")
     Arguments = NodeMetadataArguments
+    static = True
     normalization = Normalization.RANGE
 
     def __init__(self, arguments: NodeMetadataArguments) -> None:

@@ -5,8 +5,6 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodename/node_name.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
@@ -36,5 +34,5 @@ class NodeName(Plugin):
             return "node(s) didn't match the requested hostname"
         return self.reasons[code]
 
-    def asking(self, state: ClusterState) -> Iterable[int]:
-        return [kind for kind, pod in enumerate(state.classes) if pod.spec.node_name]
+    def concerns(self, state: ClusterState, pod_class: int) -> bool:
+        return bool(state.classes[pod_class].spec.node_name)

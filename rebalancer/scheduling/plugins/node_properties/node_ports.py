@@ -5,11 +5,9 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.resources import marks_in_conflict, wanted_ports
@@ -36,8 +34,9 @@ class NodePorts(Plugin):
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         return PASS if wanted_ports(state.classes[pod_class].spec) else SKIP
 
-    def asking(self, state: ClusterState) -> Iterable[int]:
-        return (kind for kind, pod in enumerate(state.classes) if wanted_ports(pod.spec))
-
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
-        return np.asarray(state.counter(self._holding(state, pod_class))[:-1] > 0, np.int64)
+        return np.asarray(self.rejected(state, pod_class), np.int64)
+
+    def rejected(self, state: ClusterState, pod_class: int) -> BoolArray:
+        held: BoolArray = state.counter(self._holding(state, pod_class))[:-1] > 0
+        return held

@@ -43,6 +43,7 @@ class NodeResourcesAllocatable(Plugin):
     name = "NodeResourcesAllocatable"
     points = extension_points("score")
     Arguments = AllocatableArguments
+    static = True
     normalization = Normalization.RANGE
 
     def __init__(self, arguments: AllocatableArguments) -> None:

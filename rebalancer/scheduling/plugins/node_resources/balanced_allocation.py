@@ -5,24 +5,28 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/balance
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
+import msgspec
 import numpy as np
 from pydantic import model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
-from rebalancer.scheduling.plugins.node_resources.scored_resources import CPU_AND_MEMORY, Resources, amounts
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.plugins.node_resources.scored_resources import (
+    CPU_AND_MEMORY,
+    Resources,
+    ScoredResource,
+    scored_resource,
+)
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.versions.rules import (
     BALANCE_BEFORE_AND_AFTER,
     BALANCE_OF_TWO,
     BALANCE_SKIPS_BEST_EFFORT,
 )
-
-_TWO = ("cpu", "memory")
 
 
 class NodeResourcesBalancedAllocationArguments(Arguments):
@@ -42,6 +46,14 @@ class NodeResourcesBalancedAllocationArguments(Arguments):
         return self
 
 
+class _Balanced(msgspec.Struct, frozen=True, eq=False):
+    """What is compared for a class, and how."""
+
+    resources: Sequence[ScoredResource]
+    of_two: bool  # cpu and memory, as up to 1.21
+    counts_before: bool  # what is requested without the pod, too
+
+
 class NodeResourcesBalancedAllocation(Plugin):
     """Scores (1 − σ)·100, σ the standard deviation of the requested shares with the pod on the node."""
 
@@ -49,72 +61,87 @@ class NodeResourcesBalancedAllocation(Plugin):
     points = extension_points("preScore score")
     Arguments = NodeResourcesBalancedAllocationArguments
     evidence = Evidence.DECISIONS
+    is_in_range = True
 
     def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
-        self._resources = tuple(resource.name for resource in arguments.resources)
+        self._resources = arguments.resources
+
+    @once_a_class
+    def _balanced(self, state: ClusterState, pod_class: int) -> _Balanced | None:
+        """What is compared for a class; None where it is not scored."""
+        release = state.classes.release
+        requests = state.classes.requests[pod_class]
+        if release.has(BALANCE_OF_TWO):
+            own = requests.incoming_scored
+        else:
+            own = requests.incoming_balanced
+            asks = any(own.get(resource.name, 0) for resource in self._resources)
+            if not asks and release.has(BALANCE_SKIPS_BEST_EFFORT):
+                return None
+        of_two = release.has(BALANCE_OF_TWO)
+        counted = (
+            scored_resource(state, own, item, defaults=of_two)
+            for item in (CPU_AND_MEMORY if of_two else self._resources)
+        )
+        return _Balanced(
+            tuple(item for item in counted if item is not None),
+            of_two,
+            release.has(BALANCE_BEFORE_AND_AFTER),
+        )
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
-        if state.classes.release.has(BALANCE_OF_TWO):
-            scored = state.classes.requests[pod_class].incoming_scored
-            return _balance_of_two(state, scored, feasible)
-        requests = state.classes.requests[pod_class].incoming_balanced
-        own = tuple(requests.get(name, 0) for name in self._resources)
-        if not any(own) and state.classes.release.has(BALANCE_SKIPS_BEST_EFFORT):
+        balanced = self._balanced(state, pod_class)
+        if balanced is None:
             return None
-        after = self._balance(state, pod_class, feasible, with_pod=True)
-        if not state.classes.release.has(BALANCE_BEFORE_AND_AFTER):
+        requested = [item.requested(state, feasible) for item in balanced.resources]
+        if balanced.of_two:
+            return _balance_of_two(balanced.resources, requested, feasible)
+        after = _balance(balanced.resources, requested, feasible)
+        if not balanced.counts_before:
             return after
         # 50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
         half = MAX_SCORE // 2
-        gained: IntArray = after - self._balance(state, pod_class, feasible, with_pod=False)
+        without = [amount - item.own for amount, item in zip(requested, balanced.resources, strict=True)]
+        gained: IntArray = after - _balance(balanced.resources, without, feasible)
         return half + (half + gained) // 2
 
-    def _balance(self, state: ClusterState, pod_class: int, rows: IntArray, *, with_pod: bool) -> IntArray:
-        own = state.classes.requests[pod_class].incoming_balanced
-        shares: list[FloatArray] = []
-        counted: list[BoolArray] = []
-        for name in self._resources:
-            found = amounts(state, own, rows, name, defaults=False)
-            if found is None:
-                continue
-            requested, allocatable = found
-            if not with_pod:
-                requested = requested - own.get(name, 0)
-            present = allocatable > 0
-            if present.all():
-                share = np.minimum(requested / allocatable, 1.0)
-            else:
-                share = np.where(present, np.minimum(requested / np.where(present, allocatable, 1), 1.0), 0.0)
-            shares.append(share)
-            counted.append(present)
-        if not shares:
-            return np.full_like(state.pod_count[rows], MAX_SCORE)
-        return _scores(shares, counted)
+
+def _balance(resources: Sequence[ScoredResource], requested: Sequence[IntArray], rows: IntArray) -> IntArray:
+    """(rows,) the score, given what is requested of each resource."""
+    shares: list[FloatArray] = []
+    for item, amount in zip(resources, requested, strict=True):
+        share = np.minimum(amount / item.capacity(rows), 1.0)
+        if item.offered is not None:
+            share = np.where(item.offered[rows], share, 0.0)
+        shares.append(share)
+    if not shares:
+        return np.full(len(rows), MAX_SCORE, np.int64)
+    if len(shares) == 2 and all(item.offered is None for item in resources):
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+        return ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
+    every = np.ones(len(rows), np.bool_)
+    return _scores(shares, [every if item.offered is None else item.offered[rows] for item in resources])
 
 
-def _balance_of_two(state: ClusterState, requests: Mapping[str, int], rows: IntArray) -> IntArray:
+def _balance_of_two(
+    resources: Sequence[ScoredResource], requested: Sequence[IntArray], rows: IntArray
+) -> IntArray:
     """(rows,) what is left of 1 after the difference of two shares, each with the pod and with defaults.
 
     Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:85.
     """
     shares: list[FloatArray] = []
-    for name in _TWO:
-        counted = amounts(state, requests, rows, name, defaults=True)
-        assert counted is not None  # every node has a column for it
-        requested, allocatable = counted
-        offered = allocatable > 0
-        shares.append(np.where(offered, requested / np.where(offered, allocatable, 1), 1.0))
-    cpu, memory = shares
+    for item, amount in zip(resources, requested, strict=True):
+        share = amount / item.capacity(rows)
+        shares.append(share if item.offered is None else np.where(item.offered[rows], share, 1.0))
+    cpu, memory = shares  # every node has a column for them
     score = ((1 - np.abs(cpu - memory)) * float(MAX_SCORE)).astype(np.int64)
     return np.where((cpu >= 1) | (memory >= 1), 0, score)
 
 
 def _scores(shares: Sequence[FloatArray], counted: Sequence[BoolArray]) -> IntArray:
     """Shares and whether they count, (nodes,) of each resource; sums run in the order of the resources."""
-    if len(shares) == 2 and all(present.all() for present in counted):
-        deviation = np.abs((shares[0] - shares[1]) / 2)
-        return ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
     number = np.sum(counted, axis=0)
     divisor = np.maximum(number, 1)
     total = np.zeros(len(number))

@@ -5,20 +5,22 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/fit.go:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Self
 
+import msgspec
 import numpy as np
 from pydantic import model_validator
 
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
 from rebalancer.cluster.quantities import units_of
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources import scored_resources
+from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource
 from rebalancer.scheduling.resources import exact_amounts, is_scalar, round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.versions.rules import (
@@ -73,6 +75,13 @@ class NodeResourcesFitArguments(Arguments):
         return self
 
 
+class _Room(msgspec.Struct, frozen=True, eq=False):
+    """What of a node may be taken already, for a pod of a class to fit beside it."""
+
+    pods: IntArray  # (nodes,) fewer than these
+    resources: tuple[tuple[int, IntArray], ...]  # by column: (nodes,) no more than these
+
+
 class NodeResourcesFit(Plugin):
     """Rejects nodes without room; scores by how much of each resource would be taken."""
 
@@ -81,6 +90,7 @@ class NodeResourcesFit(Plugin):
     points = extension_points("preFilter filter preScore score")
     Arguments: ClassVar[type[PluginArguments] | None] = NodeResourcesFitArguments
     static_pre_filter = True
+    is_in_range = True
     evidence = Evidence.DECISIONS
     leaves_out_overhead: ClassVar[bool] = True  # where a rule of the release does
 
@@ -97,58 +107,81 @@ class NodeResourcesFit(Plugin):
         return extended and (resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups)
 
     @once_a_class
-    def _requested(self, state: ClusterState, pod_class: int) -> tuple[tuple[int, int], ...]:
-        """The (column, amount) pairs that must fit: natives first, then scalars by name."""
+    def _room(self, state: ClusterState, pod_class: int) -> _Room:
+        """What must fit: native resources first, then scalars by name."""
         classes = state.classes
         incoming = classes.requests[pod_class].incoming
         row = classes.vector(incoming)
         scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
         if classes.release.has(ZERO_SCALARS):
             scalars = sorted(classes.column[name] for name in incoming if is_scalar(name))
-        wanted = [column for column in _NATIVE if row[column] > 0]
-        if classes.release.has(FIT_COMPARES_ALL) and (wanted or any(map(is_scalar, incoming))):
-            wanted = list(_NATIVE)
-        wanted += [column for column in scalars if not self._is_ignored(classes.resources[column])]
-        return tuple((column, int(row[column])) for column in wanted)
+        columns = [column for column in _NATIVE if row[column] > 0]
+        if classes.release.has(FIT_COMPARES_ALL) and (columns or any(map(is_scalar, incoming))):
+            columns = list(_NATIVE)
+        columns += [column for column in scalars if not self._is_ignored(classes.resources[column])]
+        return _Room(
+            classes.allocatable[:, PODS_COLUMN],
+            tuple((column, classes.allocatable[:, column] - row[column]) for column in columns),
+        )
+
+    def _short(self, state: ClusterState, pod_class: int) -> Iterator[BoolArray]:
+        """(nodes,) whether there is too little: of pods first, then of each resource that must fit."""
+        room = self._room(state, pod_class)
+        yield state.pod_count >= room.pods
+        for column, most in room.resources:
+            yield state.requested[:, column] > most
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
-        allocatable = state.classes.allocatable
-        codes = (state.pod_count + 1 > allocatable[:, PODS_COLUMN]).astype(np.int64)
-        for bit, (column, amount) in enumerate(self._requested(state, pod_class), start=1):
-            short = amount > allocatable[:, column] - state.requested[:, column]
+        codes = np.zeros(len(state.nodes), np.int64)
+        for bit, short in enumerate(self._short(state, pod_class)):
             codes |= short.astype(np.int64) << min(bit, _MAX_CODED)
         return codes
+
+    def rejected(self, state: ClusterState, pod_class: int) -> BoolArray:
+        parts = self._short(state, pod_class)
+        rejected = next(parts)
+        for short in parts:
+            rejected |= short
+        return rejected
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words: every resource that is short."""
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
-        for bit, (column, _) in enumerate(self._requested(state, pod_class), start=1):
+        for bit, (column, _) in enumerate(self._room(state, pod_class).resources, start=1):
             if code >> min(bit, _MAX_CODED) & 1:
                 reasons.append(f"Insufficient {state.classes.resources[column]}")
         return ", ".join(reasons)
 
+    @once_a_class
+    def _scored_by(self, state: ClusterState, pod_class: int) -> Sequence[ScoredResource]:
+        """The resources of the score, as they count for a class."""
+        own = self._own(state, pod_class)
+        counted = (
+            scored_resources.scored_resource(state, own, item, defaults=True)
+            for item in self._scored.resources
+        )
+        return tuple(item for item in counted if item is not None)
+
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
-        own = self._own(state, pod_class)
         if state.classes.release.has(EVERY_SCORED_RESOURCE):
-            return self._scores_of_all(state, own, feasible)
+            return self._scores_of_all(state, pod_class, feasible)
         total = np.zeros_like(feasible)
         weights: IntArray | int = 0  # one number while every node offers what is counted
-        for resource in self._scored.resources:
-            amounts = scored_resources.amounts(state, own, feasible, resource.name, defaults=True)
-            if amounts is None:
-                continue
-            requested, allocatable = amounts
-            counted = allocatable > 0
-            if not self._is_ratio and counted.all():
-                total += self._score_of(requested, allocatable) * resource.weight
+        for resource in self._scored_by(state, pod_class):
+            score = self._score_of(resource.requested(state, feasible), resource.capacity(feasible))
+            score *= resource.weight
+            if resource.offered is None and not self._is_ratio:
+                total += score
                 weights = weights + resource.weight
                 continue
-            score = self._score_of(requested, np.where(counted, allocatable, 1))
+            counted = np.ones(len(feasible), np.bool_)
+            if resource.offered is not None:
+                counted = resource.offered[feasible]
             if self._is_ratio:
                 counted &= score > 0
-            total += np.where(counted, score * resource.weight, 0)
+            total += np.where(counted, score, 0)
             weights = weights + np.where(counted, resource.weight, 0)
         return self._mean(total, weights)
 
@@ -161,24 +194,26 @@ class NodeResourcesFit(Plugin):
             return {name: value - left_out.get(name, 0) for name, value in own.items()}
         return own
 
-    def _scores_of_all(self, state: ClusterState, own: Mapping[str, int], rows: IntArray) -> IntArray:
+    def _scores_of_all(self, state: ClusterState, pod_class: int, rows: IntArray) -> IntArray:
         """As ``raw_scores``, up to 1.21: a resource that a node does not offer counts as one that is used up.
 
         Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go:90,
         requested_to_capacity_ratio.go:112.
         """
-        total = np.zeros_like(state.pod_count[rows])
-        weights = np.zeros_like(total)
+        total = np.zeros_like(rows)
+        weights = np.zeros_like(rows)
+        counting = {item.name: item for item in self._scored_by(state, pod_class)}
         for resource in self._scored.resources:
-            amounts = scored_resources.amounts(state, own, rows, resource.name, defaults=True)
-            requested, allocatable = (
-                (np.zeros_like(total), np.zeros_like(total)) if amounts is None else amounts
-            )
-            offered = allocatable > 0
-            capacity = np.where(offered, allocatable, 1)
+            offered = np.zeros(len(rows), np.bool_)
+            requested = np.zeros_like(rows)
+            capacity = np.ones_like(rows)
+            if (item := counting.get(resource.name)) is not None:
+                offered = np.ones(len(rows), np.bool_) if item.offered is None else item.offered[rows]
+                requested = item.requested(state, rows)
+                capacity = item.capacity(rows)
             if self._is_ratio:
-                full = ~offered | (requested > allocatable)
-                free = (allocatable - requested) * MAX_SCORE // capacity
+                full = ~offered | (requested > capacity)
+                free = (capacity - requested) * MAX_SCORE // capacity
                 score = scored_resources.on_shape(self._shape, np.where(full, MAX_SCORE, MAX_SCORE - free))
                 counted = score > 0
             else:
@@ -198,8 +233,11 @@ class NodeResourcesFit(Plugin):
     def _score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
         match self._scored.type:
             case ScoringStrategyType.LEAST_ALLOCATED:
-                left: IntArray = np.maximum(allocatable - requested, 0)
-                return left * MAX_SCORE // allocatable
+                left: IntArray = allocatable - requested
+                np.maximum(left, 0, out=left)
+                left *= MAX_SCORE
+                left //= allocatable
+                return left
             case ScoringStrategyType.MOST_ALLOCATED:
                 return np.minimum(requested, allocatable) * MAX_SCORE // allocatable
             case _:

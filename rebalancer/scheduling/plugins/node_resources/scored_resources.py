@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
 
+import msgspec
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments
-from rebalancer.scheduling.resources import divide_toward_zero, is_scalar
+from rebalancer.scheduling.resources import divide_toward_zero, is_scalar, take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import EVERY_SCORED_RESOURCE
 
@@ -80,21 +81,51 @@ def on_shape(shape: Sequence[ShapePoint], used: IntArray) -> IntArray:
     return np.where(segment == 0, scores[0], np.where(segment >= len(points), scores[-1], between))
 
 
-def amounts(
-    state: ClusterState, requests: Mapping[str, int], rows: IntArray, resource: str, *, defaults: bool
-) -> tuple[IntArray, IntArray] | None:
-    """(rows,) requested with a pod that makes these requests, and allocatable; None when it does not count.
+class ScoredResource(msgspec.Struct, frozen=True, eq=False):
+    """One resource of a score, for the pods of one class."""
 
-    ``defaults``: of containers that request nothing; without them pod-level requests are honoured.
+    name: str
+    weight: int
+    own: int  # what the pod requests
+    column: int  # of what pods request, with defaults or without
+    with_defaults: bool  # of containers that request nothing; without them pod-level requests count
+    allocatable: IntArray  # (nodes,)
+    offered: BoolArray | None  # (nodes,) whether there is any; None: on every node
+
+    def requested(self, state: ClusterState, rows: IntArray) -> IntArray:
+        """(rows,) what is requested with the pod."""
+        there = state.scored if self.with_defaults else state.requested
+        return take(there[:, self.column], rows) + self.own
+
+    def capacity(self, rows: IntArray) -> IntArray:
+        """(rows,) allocatable; 1 where there is none."""
+        return take(self.allocatable, rows)
+
+
+def scored_resource(
+    state: ClusterState, requests: Mapping[str, int], resource: ResourceWeight, *, defaults: bool
+) -> ScoredResource | None:
+    """A resource as it counts for a pod that makes these requests; None when it does not count.
+
     A scalar the pod does not request is not counted, nor are pods (noderesources/resource_allocation.go).
     """
-    column = state.classes.column.get(resource)
-    own = requests.get(resource, 0)
-    unrequested = is_scalar(resource) and own == 0
-    if column in (None, PODS_COLUMN) or (
-        unrequested and not state.classes.release.has(EVERY_SCORED_RESOURCE)
-    ):
+    classes = state.classes
+    column = classes.column.get(resource.name)
+    own = requests.get(resource.name, 0)
+    unrequested = is_scalar(resource.name) and own == 0
+    if column is None or column == PODS_COLUMN:
         return None
-    counted = defaults and resource in _WITH_DEFAULTS
-    there = state.scored[rows, _WITH_DEFAULTS[resource]] if counted else state.requested[rows, column]
-    return there + own, state.classes.allocatable[rows, column]
+    if unrequested and not classes.release.has(EVERY_SCORED_RESOURCE):
+        return None
+    with_defaults = defaults and resource.name in _WITH_DEFAULTS
+    allocatable = classes.allocatable[:, column]
+    offered: BoolArray = allocatable > 0
+    return ScoredResource(
+        resource.name,
+        resource.weight,
+        own,
+        _WITH_DEFAULTS[resource.name] if with_defaults else column,
+        with_defaults,
+        np.where(offered, allocatable, 1),
+        None if offered.all() else offered,
+    )

@@ -72,6 +72,9 @@ class VolumeRestrictions(Plugin):
             disks=book.number(PodsWithTerm(frozenset(disks))) if disks else -1,
         )
 
+    def concerns(self, state: ClusterState, pod_class: int) -> bool:
+        return self._conflicts(state, pod_class) != _Conflicts()
+
     def _claim_in_use(self, state: ClusterState, conflicts: _Conflicts) -> bool:
         return conflicts.claims >= 0 and bool(state.counter(conflicts.claims).any())
 

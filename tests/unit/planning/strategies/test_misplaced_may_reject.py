@@ -103,7 +103,7 @@ def test_what_a_filter_would_reject_it_may_reject() -> None:
         for row, (kind, node) in enumerate(zip(pods.pod_class.tolist(), pods.node.tolist(), strict=True)):
             scheduler = prepared.schedulers.by_name[pods.classes[kind].scheduler_name]
             for name in MisplacedSettings().filters:
-                plugins = (item for item in scheduler.named({name}, ())[0] if kind in item.asking(state))
+                plugins = (item for item in scheduler.named({name}, ())[0] if item.concerns(state, kind))
                 may = any(item.may_reject(state, kind, np.array([node]))[0] for item in plugins)
                 with with_predecessor(state, PodRow(row), node, Predecessor.GONE):
                     if scheduler.rejection_at(state, kind, node, {name}):
