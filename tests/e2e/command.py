@@ -72,6 +72,7 @@ class Rebalancer:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=self.folder,
             # Without a file of its own a run would know those of other tests.
             env={**os.environ, "XDG_STATE_HOME": tempfile.mkdtemp(dir=self.folder), **dict(self.environment)},
         )

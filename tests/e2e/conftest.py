@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from tests.e2e.controlplane import ControlPlane
 from tests.e2e.relocation_scene import scene, shared_control_plane
 
 __all__ = ["scene", "shared_control_plane"]
+
+# Where the system writes cores as files, one that is dumped lies in the folder of its command, which pytest
+# keeps: a fault in compiled code that says nothing can be looked at.
+_, _MOST = resource.getrlimit(resource.RLIMIT_CORE)
+resource.setrlimit(resource.RLIMIT_CORE, (_MOST, _MOST))
 
 # Its plugin is built into the schedulers of old minors.
 collect_ignore = [] if assets.MINOR in assets.OLD_MINORS else ["test_network_traffic.py"]
