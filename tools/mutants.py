@@ -49,7 +49,7 @@ MODULES = (
     "planning/eviction/rules", "planning/eviction/workload_rules", "planning/landing/landing_check",
     "state/run_state", "state/results", "state/stores",
     "cluster/wire/json_items", "cluster/wire/known_fields", "cluster/wire/protobuf",
-    "cluster/wire/watch_events",
+    "cluster/wire/watch_events", "deadlines", "signals",
 )  # fmt: skip
 # Tests of a module besides those of its own folder.
 ALSO = {"planning/eviction/workload_rules": ("tests/unit/planning/test_planner_surge.py",)}
@@ -125,7 +125,7 @@ EQUIVALENT = {
         "execution/lease",
         "renewed_meanwhile: True  →  False",
     ): "whether the interpreter waits for it at its end",
-    ("execution/lease", "_acquired: 2  →  3"): "room for requests before and after the watching",
+    ("execution/lease", "acquire: 2  →  3"): "room for requests before and after the watching",
     ("execution/lease", "ensure: self.seconds_left > needed  →  self.seconds_left >= needed"): (
         "at exactly two thirds it is renewed, whether it was read again before or not"
     ),

@@ -431,7 +431,11 @@ class _Run:
                 self._stream.stop(over)
             if self._stream.stop_reason is not None:
                 break
-            following = self._after_landings(left[0])
+            try:
+                following = self._after_landings(left[0])
+            except RebalancerError as error:  # those made so far are verified all the same
+                self._stop_after(error)
+                break
             left = left[1:]
             attempt = self._evict(following) if following else None
             if attempt is None:

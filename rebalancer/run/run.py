@@ -40,7 +40,7 @@ from rebalancer.cluster.selectors import query
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.documents import read_text_again
-from rebalancer.errors import SafetyError, UnreachableError
+from rebalancer.errors import SafetyError, StopRequestedError, UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.events import EventWriter, Subscriber
 from rebalancer.execution.journal import Journal, JournalError
@@ -313,8 +313,6 @@ class Run(msgspec.Struct, eq=False, dict=True):
     def _in_time(self, work: Callable[[], _Result]) -> _Result:
         try:
             result = work()
-            self._reading_api.retries.run.check("plan")
-            return result
         except UnreachableError as error:
             seconds = self._most_seconds
             if seconds is None or time.monotonic() < self._began + seconds:
@@ -324,6 +322,9 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 f"the run reached its longest duration of {seconds:.0f} s before it had a plan: {why}",
                 hint="give it more time with --max-duration, or execution.maxDuration of the policy",
             ) from error
+        if self._environment.stop.is_set():
+            raise StopRequestedError("asked to stop by a signal")
+        return result
 
     def act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         """Evict in waves, each checked again before it begins."""

@@ -83,7 +83,7 @@ class Attempt:
         kubeconfig = self.sandbox.write_kubeconfig(self._folder / "kubeconfig")
         options = [f"--policy={policy}", f"--kubeconfig={kubeconfig}", "--state-config-map=rebalancer/state"]
         if self._command == "run":
-            options.append(f"--journal={self.journal}")
+            options += [f"--journal={self.journal}", "--yes"]
         self.before = uids(self.sandbox)
         began = time.monotonic()
         with self._lock:

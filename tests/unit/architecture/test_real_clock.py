@@ -22,6 +22,7 @@ PROGRAMS = {
     "conformance/speed.py": "processor seconds of a decision",
     "fuzz/target.py": "an input that takes out of proportion is a finding; its test passes a clock",
     "fuzz/worker.py": "fuzzes for so many seconds",
+    "integration/running/test_stops_at_random.py": "asks commands to stop at moments that are drawn",
     "integration/serving/handovers.py": "kills leaders at moments between two events, when started by hand",
     "ux/first_minutes.py": "how long a user's first commands take",
 }

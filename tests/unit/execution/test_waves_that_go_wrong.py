@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import StopRequestedError, UnreachableError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import Move, Progress
@@ -131,6 +131,21 @@ def test_where_a_landing_was_one_of_several_each_next_move_is_judged_by_where_it
     assert results(outcomes) == [Result.LANDED] * 2 + [Result.SKIPPED] * 3
     assert [outcome.because for outcome in outcomes.outcomes[2:]] == ["cool would be hot"] * 3
     assert judged == [("web-1", ["cool"]), *((f"web-{number}", ["cool"] * 2) for number in (2, 3, 4))]
+
+
+def test_a_signal_while_the_next_move_is_judged_ends_the_wave_with_what_became_of_those_made() -> None:
+    run, _ = a_run_of_five()
+    moves = [a_move(name, to=("cool", "cold")) for name in FIVE]
+
+    def next_in_wave(landed: Sequence[Outcome], move: Move) -> str | Move:
+        if len(landed) == 2:
+            raise StopRequestedError("plan: asked to stop")
+        return move
+
+    outcomes = run(*moves, next_in_wave=next_in_wave)
+    assert run.cluster.evicted == ["web-0", "web-1"]
+    assert results(outcomes) == [Result.LANDED] * 2 + [Result.SKIPPED] * 3
+    assert outcomes.stop is Stop.INTERRUPTED
 
 
 def test_once_an_eviction_is_refused_each_next_move_is_judged_by_what_was_made_and_what_was_not() -> None:
