@@ -201,14 +201,20 @@ def summary(found: dict[str, tuple[Outcome, Outcome]], clusters: int, minor: str
         there.add(first)
         here.add(second)
 
-    def wasted(item: Outcome) -> str:
-        useless = item.no_better + item.same_node + item.pending
-        return f"{useless} of {item.evictions} evictions helped nobody and {item.again} came again"
-
     return (
         f"Over {len(found)} strategies on {clusters * len(found)} random clusters, placed by the real "
-        f"kube-scheduler {minor}: of the descheduler's {wasted(there)};\nof rebalancer's {wasted(here)} "
-        "([by strategy](bench/RESULTS.md#beside-the-descheduler-strategy-by-strategy)).\n"
+        f"kube-scheduler {minor}:\n\n"
+        f"* The descheduler made {_spent(there)}.\n"
+        f"* rebalancer made {_spent(here)}.\n\n"
+        "[By strategy](bench/RESULTS.md#beside-the-descheduler-strategy-by-strategy).\n"
+    )
+
+
+def _spent(outcome: Outcome) -> str:
+    """What became of the evictions, after "the tool made"."""
+    useless = outcome.no_better + outcome.same_node + outcome.pending
+    return (
+        f"{outcome.evictions} evictions: {useless} helped nobody, and {outcome.again} pods were evicted again"
     )
 
 

@@ -10,7 +10,7 @@ import sys
 from rebalancer.planning.reasons import Reason, groups
 
 _HEAD = """\
-# Why a pod stays
+# What protects pods
 
 A plan lists every pod on a hot node that it does not move, with one of the codes below and a sentence about
 that pod. `rebalancer plan --all` prints the whole list, and `rebalancer explain pod/NAMESPACE/NAME`

@@ -100,7 +100,7 @@ def test_the_table_has_both_beside_one_another_and_the_page_keeps_the_rest(tmp_p
     found = {"A": (Outcome(evictions=3, pending=1, again=2), Outcome(evictions=2, better=2))}
     text = table(found, "title")
     assert "| A | 3 → 2 | 0 → 2 | 0 → 0 | 0 → 0 | 1 → 0 | 0 → 0 | 0 → 0 | 2 → 0 |" in text
-    assert "1 of 3 evictions helped nobody and 2 came again" in summary(found, 12, "1.35")
+    assert "3 evictions: 1 helped nobody, and 2 pods were evicted again" in summary(found, 12, "1.35")
 
     page = tmp_path / "page.md"
     page.write_text(f"above\n{strategies._BEGIN}old\n{strategies._END}below\n")
