@@ -49,7 +49,10 @@ class ExitCode(IntEnum):
     LEASE_HELD = 7, "lease held: another run is at work"
     REJECTED = 8, "request rejected: the API server does not serve or accept it"
     CHANGES = 10, "changes (--detailed-exitcode): a plan evicts pods, or two plans differ"
-    INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was journaled"
+    INTERRUPTED = (
+        130,
+        "asked to stop: by a signal, after the eviction in flight was journaled, or by who was asked",
+    )
 
 
 class RebalancerError(Exception):

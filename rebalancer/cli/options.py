@@ -332,7 +332,8 @@ journal_option = option(
     "--journal", FILE, "FILE", "File in which each eviction is recorded before it is made."
 )
 cluster_name_option = option(
-    *("--cluster-name cluster", None, "NAME", "A name that every metric gets as the label cluster."),
+    *("--cluster-name cluster", None, "NAME"),
+    "What you call the cluster: in plans, questions, the journal and Events, and as a label of metrics.",
     default="",
 )
 

@@ -273,18 +273,19 @@ def journaled(journal: Journal, event: RunEvent) -> None:
     fields: dict[str, Any]
     match event:
         case RunStarted(plan, dry_run):
-            fields = {"plan": plan.inputs, "policy": plan.policy, "moves": len(plan.moves)}
+            fields = {"cluster": plan.source, "plan": plan.inputs, "policy": plan.policy}
+            fields |= {"moves": len(plan.moves)}
             journal.is_dry_run = dry_run
             journal.write(RUN_STARTED, **fields)
         case NotKnown(message):
             journal.write("not-known", because=message)
         case PlacedAgain(move):
-            landings = {landing.node: landing.probability for landing in move.landings}
-            journal.write("placed-again", move, landings=landings)
+            journal.write("placed-again", move, because=move.because, landings=_landings(move))
         case WaveStarted(wave, moves):
             journal.write("wave-started", wave=wave, moves=len(moves))
         case EvictionDue(move, dry_run):
-            journal.write(ASKING if dry_run else RESTARTING if move.is_restart else EVICTING, move)
+            fields = {"because": move.because, "landings": _landings(move), "gain": move.gain}
+            journal.write(ASKING if dry_run else RESTARTING if move.is_restart else EVICTING, move, **fields)
         case EvictionAnswered(attempt, dry_run):
             fields = {"because": attempt.message, "attempts": attempt.requests}
             would = "would-restart" if attempt.move.is_restart else "would-evict"
@@ -306,11 +307,16 @@ def journaled(journal: Journal, event: RunEvent) -> None:
             journal.write("run-finished", exitCode=outcomes.exit_code, stopped=stopped)
 
 
+def _landings(move: Move) -> dict[str, float]:
+    return {landing.node: landing.probability for landing in move.landings}
+
+
 def cleanups_journaled(journal: Journal, event: RunEvent) -> None:
     """Write the lines of the removal of finished pods. Raises JournalError."""
     match event:
         case CleanupDue(cleanup):
-            journal.write(ASKING if journal.is_dry_run else REMOVING, cleanup)
+            event_name = ASKING if journal.is_dry_run else REMOVING
+            journal.write(event_name, cleanup, because=cleanup.because)
         case CleanupEnded(outcome):
             journal.write("removed", outcome.cleanup, result=outcome.result.value, because=outcome.because)
 
@@ -361,6 +367,7 @@ class RunSpans:
         self._wave.__exit__(*error)
 
 
+CLUSTER_ANNOTATION = "rebalancer/cluster"  # of Events, which leave the cluster for where all are gathered
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
 _VERSION = "events.k8s.io/v1"
 _NUMBERS = re.compile(r"[0-9.]+")
@@ -379,17 +386,17 @@ class EventKind(msgspec.Struct, frozen=True):
 
 REBALANCED = EventKind(
     "Rebalanced",
-    "the controller of a pod that was evicted or restarted, or the pod where it has none",
+    "the controller of a pod that was evicted or restarted and the workload above it, or the pod without one",
     "the pod, its node, why it moves, and where its replacement will run",
 )
 REMOVED = EventKind(
     "Removed",
-    "the controller of a finished pod that was removed, or the pod where it has none",
+    "the controller of a finished pod that was removed and the workload above it, or the pod without one",
     "the pod, its node, and why a strategy removes it",
 )
 CANNOT_BE_COOLED = EventKind(
     "CannotBeCooled",
-    "a node that stays hot",
+    "a node that is hot after the plan too",
     "how hot it stays, and what keeps its pods; once an hour",
     "Warning",
 )
@@ -416,7 +423,9 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         """Write what is worth an Event of what happens in a run that acts."""
         match event:
             case RunStarted(plan):
-                self.cannot_be_cooled(plan.unsolved)
+                still_hot = {node.name for node in plan.nodes if node.after is not None and node.after.hot}
+                unsolved = {name: why for name, why in plan.unsolved.items() if name in still_hot}
+                self.cannot_be_cooled(unsolved)
             case EvictionAnswered(attempt) if attempt.is_granted:
                 self.evicted(attempt.move, started=attempt.verdict is Verdict.STARTED)
             case CleanupEnded(outcome) if outcome.result is Result.REMOVED:
@@ -430,24 +439,20 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         ``started`` says that the eviction only began: somebody else moves the pod.
         """
         pod = move.pod
-        regarding = _controller_or_pod(pod)
-        if move.is_restart:
-            regarding |= {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "name": pod.workload.partition("/")[2],
-                "uid": pod.workload_uid,
-            }
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
-        self._write(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note)
+        for number, regarding in enumerate(_described(pod)):
+            name = f"rebalanced-{pod.uid}" + (f".{number}" if number else "")
+            self._write(REBALANCED, name, pod.namespace, regarding, move.action, note)
 
     def removed(self, cleanup: Cleanup) -> None:
         """Record on the controller, else on the pod, that a finished pod was removed, and why."""
         pod = cleanup.pod
         note = f"Removed finished pod {pod.name} of {cleanup.node}: {cleanup.because}"
-        self._write(REMOVED, f"removed-{pod.uid}", pod.namespace, _controller_or_pod(pod), "Remove", note)
+        for number, regarding in enumerate(_described(pod)):
+            name = f"removed-{pod.uid}" + (f".{number}" if number else "")
+            self._write(REMOVED, name, pod.namespace, regarding, "Remove", note)
 
     def steered(self, nodes: Sequence[str], hot: Collection[str], until: float) -> None:
         """Record on nodes that they have a soft taint; on hot ones first, then by name, if there are many."""
@@ -493,7 +498,11 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         body = {
             "apiVersion": _VERSION,
             "kind": "Event",
-            "metadata": {"namespace": namespace, "name": name[:253]},
+            "metadata": {
+                "namespace": namespace,
+                "name": name[:253],
+                "annotations": {CLUSTER_ANNOTATION: self._api.cluster},
+            },
             "eventTime": now,
             "type": kind.type,
             "reason": kind.reason,
@@ -508,8 +517,19 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
             self._api.write(what, "POST", object_path(_VERSION, namespace, "events"), body)
 
 
+def _described(pod: PodReference) -> list[dict[str, str]]:
+    """What an event about a pod regards: its controller, and the workload above it that people describe."""
+    regarding = _controller_or_pod(pod)
+    kind, _, name = pod.workload.partition("/")
+    versions = {**_API_VERSIONS, DEPLOYMENTS.name: DEPLOYMENTS.api_version}
+    if kind not in versions or not pod.workload_uid or pod.workload_uid == regarding["uid"]:
+        return [regarding]
+    above = {"apiVersion": versions[kind], "kind": kind, "name": name, "uid": pod.workload_uid}
+    return [regarding, {**above, "namespace": pod.namespace}]
+
+
 def _controller_or_pod(pod: PodReference) -> dict[str, str]:
-    """What an event about a pod regards."""
+    """The controller of a pod, or the pod where none is known."""
     about = ("v1", "Pod", pod.name, pod.uid)
     if pod.controller_uid and pod.controller_kind in _API_VERSIONS:
         version = _API_VERSIONS[pod.controller_kind]

@@ -42,6 +42,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     kube_user: str | None = None  # the same
     acts_as: str | None = None  # whom the user impersonates
     as_groups: tuple[str, ...] = ()
+    cluster_name: str = ""  # what users call the cluster, where not by the kubeconfig's context
     request_seconds: float | None = None  # for the answer to one request to the API server; None: the default
     now: float | None = None  # Unix seconds; None: the clock, or the newest metric of a recorded cluster
     state_path: Path | None = None  # the state of earlier runs
@@ -111,4 +112,24 @@ def _connected(
 
     identity = Identity(options.kube_cluster, options.kube_user, options.acts_as, options.as_groups)
     found = log_in(options.kubeconfig, options.context, identity)
-    return None if found is None else RawApi(KubernetesClient(found, options.request_seconds))
+    if found is None:
+        return None
+    found = msgspec.structs.replace(found, name=_name_of_cluster(options, identity))
+    return RawApi(KubernetesClient(found, options.request_seconds))
+
+
+def _name_of_cluster(options: PlanOptions, identity: Identity) -> str:
+    """What users call the cluster: by a name of their own, and by the kubeconfig's context."""
+    from rebalancer.cluster.live.login import current_context, is_of_own_pod  # noqa: PLC0415 - as above
+
+    names: list[str] = []
+    if options.cluster_name:
+        names.append(options.cluster_name)
+    context = options.context or ""
+    if not context and not is_of_own_pod(options.kubeconfig, options.context, identity):
+        context = current_context(options.kubeconfig)
+    if identity.cluster:
+        names.append(f"cluster {identity.cluster}")
+    elif context:
+        names.append(f"context {context}")
+    return ", ".join(names)

@@ -339,7 +339,11 @@ def state_store(options: PlanOptions, api: RawApi | None, *, acts: bool = False)
             raise InputError(_HOMELESS, hint="name a file with --state, or set HOME")
         if path is None or (not acts and not files.may_exist(path)):
             return None
-    new = "" if files.may_exist(path) else ", which does not exist yet: this is the first run that uses it"
+    new = ""
+    if not files.may_exist(path):
+        new = ", which does not exist yet"
+        if acts:
+            new += ": this is the first run that uses it"
     _say(f"the state of earlier runs is in {path}{new}")
     return FileStore(path) if api is None else FileStore(path, lambda: api.retries.run.stopped)
 

@@ -114,9 +114,13 @@ class LogObserver:
         pod = words(move.pod.full_name)
         if self._dry_run and verdict in (Verdict.EVICTED, Verdict.RESTARTED):
             verb = "restart" if move.is_restart else "evict"
-            self._event(logging.INFO, f"would {verb} {pod}: the API server agrees")
+            why = words(move.because)
+            self._event(logging.INFO, f"would {verb} {pod}, the API server agrees: {why}")
             return
-        self._event(logging.INFO, f"{verdict.value} {pod}: {words(attempt.message)}")
+        why = move.because
+        if verdict is Verdict.STARTED:  # somebody else moves it
+            why = f"{attempt.message}; {why}"
+        self._event(logging.INFO, f"{verdict.value} {pod}: {words(why)}")
 
     def _event(self, level: int, message: str) -> None:
         """Log what the journal records too; once is enough where both go to the same stream."""

@@ -205,8 +205,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             extra={"fields": {"hotNodes": plan.hot_count, "moves": len(plan.moves)}},
         )
         if self._settings.act and (plan.moves or plan.cleanups):
-            name = self._settings.cluster
-            LOGGER.info("evicts %s", intent_words(plan, f"{name} ({plan.source})" if name else plan.source))
+            LOGGER.info("evicts %s", intent_words(plan, plan.source))
 
 
 class Service(msgspec.Struct, eq=False, dict=True):

@@ -95,7 +95,7 @@ def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
         column("EVENT", "event"),
         column("POD", "pod"),
         column("FROM", "from", node=True),
-        column("TO", "node", node=True),
+        Column("TO", lambda line: words(_target(line)), node=True),
         column("RESULT", "result"),
         Column("WHY", lambda line: words(_why(line)), sentence=True, begins_line=True),
     ]
@@ -106,6 +106,16 @@ def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
         write_table(table, columns, lines)
     table.say_what_is_left_out()
     return table.text
+
+
+def _target(line: Mapping[str, Any]) -> str:
+    """Where the replacement landed; before that, where it most likely will."""
+    landings = line.get("landings")
+    if line.get("node") or not isinstance(landings, Mapping) or not landings:
+        return str(line.get("node") or "")
+    likeliest = max(landings, key=lambda name: float(landings[name]))
+    others = len(landings) - 1
+    return f"{likeliest} +{others}" if others else str(likeliest)
 
 
 _COUNTS = {"wave": "wave", "moves": "moves", "hotNodes": "hot nodes", "exitCode": "exit code"}

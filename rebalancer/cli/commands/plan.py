@@ -14,6 +14,7 @@ from rebalancer.cli.options import (
     FILE,
     PLAN,
     ROW_FORMATS,
+    cluster_name_option,
     detailed_exitcode_option,
     option,
     output_options,
@@ -51,6 +52,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     *("--diff other", FILE, "PLAN_OR_POLICY"),
     "Show what is different with another policy, or in a plan that was written to a file, and why.",
 )
+@cluster_name_option
 @detailed_exitcode_option
 @click.option(
     "--advise",
@@ -63,6 +65,7 @@ def plan(
     choice: Choice,
     sort: str,
     other: Path | None,
+    cluster: str,
     *,
     detailed: bool,
     advise: bool,
@@ -79,7 +82,10 @@ def plan(
     rebalancer plan --policy policy.yaml --diff bolder.yaml
     rebalancer plan --from yesterday.json --diff today.json
     """
-    changes = _show_plan(replace(options, advise=advise), output, choice, sort, other)
+    if cluster and options.source is not None:
+        raise InputError("--cluster-name names a live cluster, and --from reads a recorded one")
+    options = replace(options, advise=advise, cluster_name=cluster)
+    changes = _show_plan(options, output, choice, sort, other)
     return int(ExitCode.CHANGES if detailed and changes else ExitCode.DONE)
 
 

@@ -117,10 +117,8 @@ def run(
         try:
             dry_run = run_options.dry_run
             stop = StopRequest()
-            names = _names_of_cluster(options, run_options.cluster)
-            shown = functools.partial(
-                _show_plan, stop=stop, output=output, dry_run=dry_run, ask=ask, names=names
-            )
+            options = replace(options, cluster_name=run_options.cluster)
+            shown = functools.partial(_show_plan, stop=stop, output=output, dry_run=dry_run, ask=ask)
             plan, outcomes = _carried_out(options, run_options, stop, shown, metrics)
             code = session.exit_code = outcomes.exit_code
         except RebalancerError as error:
@@ -236,24 +234,6 @@ def _refuse_unattended(options: PlanOptions) -> None:
         )
 
 
-def _names_of_cluster(options: PlanOptions, name: str) -> str:
-    """What users call the cluster: by a name of their own, and by the kubeconfig's context."""
-    from rebalancer.cluster.live.login import Identity, current_context, is_of_own_pod  # noqa: PLC0415
-
-    context = options.context or ""
-    own = is_of_own_pod(
-        options.kubeconfig, options.context, Identity(options.kube_cluster, options.kube_user)
-    )
-    if not context and not own:
-        context = current_context(options.kubeconfig)
-    names = [name] if name else []
-    if options.kube_cluster:
-        names.append(f"cluster {options.kube_cluster}")
-    elif context:
-        names.append(f"context {context}")
-    return ", ".join(names)
-
-
 def _can_be_asked() -> bool:
     return sys.stdin.isatty() and _is_watched()
 
@@ -279,17 +259,15 @@ def _show_plan(
     output: Output,
     dry_run: bool = False,
     ask: bool = False,
-    names: str = "",
 ) -> None:
     """Say what is evicted where, show people the plan, and ask them; programs read the outcomes.
 
-    ``names`` is what users call the cluster. A plan that its reader does not want to see is not carried out.
+    A plan that its reader does not want to see is not carried out.
     """
     from rebalancer.reporting.run_observers import intent_words  # noqa: PLC0415 - imports rich
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
-    where = f"{names} ({plan.source})" if names else plan.source
-    intent = intent_words(plan, where)
+    intent = intent_words(plan, plan.source)
     if not ask:
         LOGGER.info("%s %s", "would evict" if dry_run else "evicts", intent)
 

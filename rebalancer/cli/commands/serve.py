@@ -85,6 +85,7 @@ def serve(
 
     if record is not None:
         options = replace(options, observed=_recorder(record, max_size))
+    options = replace(options, cluster_name=values["cluster"])
     settings = ServiceOptions(host=listen[0], port=listen[1], **values)
     with exported_traces(__version__, LEAVING_SECONDS):
         return Service(options, settings).serve()

@@ -292,6 +292,12 @@ class RawApi(msgspec.Struct, frozen=True):
         """The API server's address."""
         return self.client.host
 
+    @property
+    def cluster(self) -> str:
+        """The cluster's name and the API server's address: ``context prod-eu-1 (https://…)``."""
+        name = self.client.login.name
+        return f"{name} ({self.host})" if name else self.host
+
     def until(self, deadline: Deadline) -> RawApi:
         """The same API, whose requests and retries end with the run, or when it is asked to stop."""
         return replace(self, retries=replace(self.retries, run=deadline))

@@ -123,6 +123,7 @@ class Login(msgspec.Struct, frozen=True):
     verifies_certificates: bool = True
     # What a request says about who we are; renewed where it expires, which may take a while.
     headers: Callable[[], Mapping[str, str]] = dict
+    name: str = ""  # what users call the cluster
     advice: str = ""  # how a person logs in again, where the kubeconfig's user has a program for it
 
 

@@ -201,7 +201,9 @@ class LiveReader:
                     reading.take_none(kind)
                 else:
                     reading.fail(kind, event.what)
-        return Recording(self._api.host, reading.listings, reading.unread, refused=frozenset(reading.refused))
+        return Recording(
+            self._api.cluster, reading.listings, reading.unread, refused=frozenset(reading.refused)
+        )
 
     def _events(self, discovery: Discovery, kind: Kind) -> Iterator[_Event]:
         """What the LIST of a kind brings, in the newest version that the API server serves."""
@@ -227,7 +229,7 @@ class LiveReader:
         return lists.ListSource(
             kind,
             f"list {kind.plural}",
-            self._api.host,
+            self._api.cluster,
             lambda paging: self._answer(kind, paging),
             self._page_size,
             self._max_pages,

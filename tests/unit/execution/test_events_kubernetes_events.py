@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.execution.events import MAX_NODE_EVENTS, EventWriter
-from tests.unit.execution.builders import NOW, a_move
+from rebalancer.execution.events import MAX_NODE_EVENTS, EventWriter, RunStarted
+from rebalancer.planning.plan import NodeAfter, NodeReport
+from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 
 
@@ -115,3 +116,15 @@ def test_a_run_that_stopped_has_its_event_also_where_the_lease_cannot_be_read(an
     EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "paused")
     [request] = transport.sent("POST")
     assert "uid" not in request.body["regarding"]
+
+
+def test_a_node_that_is_only_above_its_cool_to_after_the_plan_is_not_said_to_stay_hot() -> None:
+    api, transport = fake_api(lambda _request: Answer(201, {}))
+    unsolved = dict.fromkeys(("hot", "warm"), "stays above coolTo")
+    nodes = tuple(
+        NodeReport(name=name, load={"cpu": 90.0}, hot=True, after=NodeAfter(load={"cpu": 75.0}, hot=hot))
+        for name, hot in (("hot", True), ("warm", False))
+    )
+    EventWriter(api, "run-1", lambda: NOW)(RunStarted(replace(a_plan(), nodes=nodes, unsolved=unsolved)))
+
+    assert [request.body["regarding"]["name"] for request in transport.requests] == ["hot"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError
-from rebalancer.observe.plan_options import PlanOptions, ask_ahead
+from rebalancer.observe.plan_options import PlanOptions, ask_ahead, open_api
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.run.plan import make_plan
 from tests.loopback import Answer, Request, answering
@@ -107,3 +108,28 @@ def test_a_mistake_in_the_configuration_of_a_policy_is_found_before_anything_is_
         with pytest.raises(InputError, match=complaint):
             make_plan(options)
     assert nodes.requests == []
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "context of-file"),
+        ({"context": "prod-eu-1"}, "context prod-eu-1"),
+        ({"kube_cluster": "c2", "context": "prod-eu-1"}, "cluster c2"),
+        ({"cluster_name": "north"}, "north, context of-file"),
+        ({"cluster_name": "north", "context": "prod-eu-1"}, "north, context prod-eu-1"),
+    ],
+)
+def test_what_is_read_names_its_cluster_by_a_name_of_its_users_its_context_and_its_server(
+    tmp_path: Path, given: dict[str, str], name: str
+) -> None:
+    path = tmp_path / "config"
+    servers = {"c": "http://127.0.0.1:1", "c2": "http://127.0.0.1:2"}
+    contexts = [{"name": text, "context": {"cluster": "c"}} for text in ("of-file", "prod-eu-1")]
+    clusters = [{"name": text, "cluster": {"server": server}} for text, server in servers.items()]
+    document = {"current-context": "of-file", "contexts": contexts, "clusters": clusters, "users": []}
+    path.write_text(json.dumps(document))
+    api = open_api(PlanOptions(kubeconfig=path, **given))  # type: ignore[arg-type] # each is a text
+
+    assert api is not None
+    assert api.cluster == f"{name} ({api.host})"

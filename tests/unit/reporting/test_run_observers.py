@@ -58,7 +58,11 @@ def test_off_a_terminal_each_event_is_one_log_line(caplog: pytest.LogCaptureFixt
     lines = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert lines == [
         ("INFO", "wave 1: evicting 1 pod: shop/web-7d9f8b6c5d-x2x4z"),
-        ("INFO", "Evicted shop/web-7d9f8b6c5d-x2x4z: accepted"),
+        (
+            "INFO",
+            "Evicted shop/web-7d9f8b6c5d-x2x4z: node-0001 is hot; node-0007 has the highest total, 412 "
+            "against 397 of the next",
+        ),
         ("INFO", "Landed shop/web-7d9f8b6c5d-x2x4z on node-0007: as planned"),
         ("INFO", "wave 2: evicting 1 pod: shop/api-1"),
         ("WARNING", "Unexpected shop/api-1\\x1b[2J[red] on node-0007: hot then"),

@@ -162,7 +162,7 @@ class LiveCluster:
         again = self._read(api, missed, progress)
         found.update(again.listings)
         return Recording(
-            api.host,
+            api.cluster,
             {kind.plural: found[kind.plural] for kind in KINDS if kind.plural in found},
             {**reading.unread, **again.unread},
             refused=reading.refused | again.refused,

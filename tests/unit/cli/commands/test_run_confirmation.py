@@ -28,15 +28,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "xdg" / "rebalancer"
 
 
-@pytest.fixture
-def kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The one that is used where none is named."""
-    path = tmp_path / "kubeconfig"
-    path.write_text("current-context: of-file\n")
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    return path
-
-
 def test_on_a_terminal_nothing_is_evicted_without_a_yes(
     rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
 ) -> None:
@@ -47,46 +38,10 @@ def test_on_a_terminal_nothing_is_evicted_without_a_yes(
     assert result.exit_code in (2, 130)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "where"),
-    [
-        ((), "context of-file (production)"),
-        (("--context", "prod-eu-1"), "context prod-eu-1 (production)"),
-        (("--cluster", "prod-eu-1", "--context", "admin"), "cluster prod-eu-1 (production)"),
-        (("--cluster-name", "prod-eu-1"), "prod-eu-1, context of-file (production)"),
-        (("--cluster-name", "prod", "--context", "admin"), "prod, context admin (production)"),
-    ],
-)
-def test_the_question_names_how_many_pods_of_which_namespaces_and_the_cluster_by_context_and_server(
-    rebalancer_program: Program,
-    pipeline: FakePipeline,
-    terminal: Path,
-    kubeconfig: Path,
-    arguments: tuple[str, ...],
-    where: str,
-) -> None:
-    result = rebalancer_program("run", POLICY, *arguments, typed="n\n")
-
-    assert f"Evict 2 pods of namespace shop on {where}? [y/N]" in result.stderr
-
-
-@pytest.mark.parametrize("text", ["{", "", "[]", "current-context: 7\n", "contexts: []\n", None])
-def test_a_kubeconfig_without_a_context_takes_the_server_alone_into_the_question(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, kubeconfig: Path, text: str | None
-) -> None:
-    kubeconfig.unlink()
-    if text is not None:
-        kubeconfig.write_text(text)
-    result = rebalancer_program("run", POLICY, typed="n\n")
-
-    names = " context 7 (production)?" if text and "7" in text else " production?"
-    assert f"Evict 2 pods of namespace shop on{names}" in result.stderr
-
-
 def test_the_first_line_of_a_run_that_asks_nobody_says_the_same(
-    rebalancer_program: Program, pipeline: FakePipeline, kubeconfig: Path
+    rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    sentence = "2 pods of namespace shop on context of-file (production)"
+    sentence = "2 pods of namespace shop on production"
     assert rebalancer_program(*ACTS).stderr.splitlines()[0] == f"info: evicts {sentence}"
     dry_run = rebalancer_program("run", POLICY, "--dry-run")
     assert dry_run.stderr.splitlines()[0] == f"info: would evict {sentence}"
