@@ -377,10 +377,7 @@ class _Eviction(Attempts[Leaving]):
     granted = Verdict.EVICTED
     answered_with = "Status"
     done = "the pod is terminating"
-
-    def __init__(self, client: EvictionClient[Leaving], move: Leaving) -> None:
-        super().__init__(client, move)
-        self._version = ""  # in which the API server takes an Eviction
+    _version = ""  # in which the API server takes an Eviction
 
     def why_not(self, pod: ObservedPod | None) -> Attempt[Leaving] | None:
         """A pod that leaves already needs no request."""

@@ -320,7 +320,7 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
             self.api,
             what,
             self._path(),
-            {"apiVersion": _VERSION, "kind": "Lease", **fields, "metadata": metadata},
+            {"apiVersion": _VERSION, "kind": "Lease", "spec": {}, **fields, "metadata": metadata},
             namespace=self._namespace,
             hint=f"{client.APPLY}, or name a lease elsewhere with --lease",
         )
