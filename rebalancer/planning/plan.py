@@ -305,20 +305,17 @@ class Plan(Answer, frozen=True):
     tainted: tuple[str, ...] = ()  # nodes that get the soft taint while the plan is carried out
     closed: tuple[str, ...] = ()  # nodes that have a hard taint while they are emptied, and for a time then
     closed_seconds: float = 0.0  # how long that stays once they are empty
-    advice: tuple[str, ...] = ()  # what the plan would be if it steered, or did not, where that was asked
-    raised_limit: str = ""  # what the next useful value of the limit that binds would give
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     protects_nothing: tuple[str, ...] = ()  # protections of the policy that match nothing: a run refuses
     warnings: tuple[str, ...] = ()
-    agreement: str = (
-        ""  # how many decisions of the scheduler landed as computed; empty where that is not known
-    )
+    # Sentences on the whole plan: how many decisions of the scheduler landed as computed, where that is
+    # known, and what the plan would be if it steered, or did not, where that was asked.
+    notes: tuple[str, ...] = ()
     node_count: int = 0
     hot_count: int = 0
     pod_count: int = 0
     known_count: int = 0  # nodes with a fresh figure
     expected_seconds: float = 0.0  # that its waves take, by how long replacements took before; 0: not known
-    longest_seconds: float = 0.0  # that they take where each lasts until its timeout
     api_version: str = API_VERSION
     kind: str = KIND
 
@@ -336,6 +333,12 @@ class Plan(Answer, frozen=True):
         if not self.known_count:
             return f"the load of none of {counted(self.node_count, 'node')} is known"
         return f"no node is hot ({unknown:,} of {self.node_count:,} of unknown load)"
+
+    @property
+    def raised_limit(self) -> str:
+        """What the next useful value of the limit that binds would give; empty where none helps."""
+        report = self.strategies.get("hotNodes")
+        return report.message if report is not None else ""
 
     @property
     def mostly_kept_by(self) -> str:

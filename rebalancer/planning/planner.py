@@ -101,7 +101,7 @@ def advised(plan: Plan, inputs: PlanningInputs) -> Plan:
         changed = execution.model_copy(update=update)
         policy = inputs.policy.model_copy(update={"execution": changed})
         plans.append(plan if changed == execution else make_plan(replace(inputs, policy=policy)))
-    return replace(plan, advice=advice(*plans))
+    return replace(plan, notes=(*plan.notes, *advice(*plans)))
 
 
 def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> PartialPlan:

@@ -51,8 +51,6 @@ _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run te
 def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     """The plan of what the strategies decided."""
     inputs = prepared.inputs
-    waves = len({move.wave for move in decided.moves})
-    execution = inputs.policy.execution
     kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
     strategies = {item.name: item for item in strategies_of(prepared)}
     cleanups, finished_kept = FinishedPods(prepared.eviction, tuple(strategies.values())).cleanups()
@@ -79,13 +77,12 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
             )
         ),
         protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),
-        agreement=measured.sentence() if measured is not None and measured.is_known(inputs.now) else "",
+        notes=(measured.sentence(),) if measured is not None and measured.is_known(inputs.now) else (),
         tainted=prepared.tainted if decided.moves else (),
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
         expected_seconds=_expected_seconds(prepared, decided),
-        longest_seconds=waves * execution.wave_timeout + max(waves - 1, 0) * execution.pause_between_waves,
         **fields,
     )
 

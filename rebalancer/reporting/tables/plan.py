@@ -314,10 +314,9 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
     arrow = lines.style.glyphs.arrow
     if plan.moves:
         waves = len({move.wave for move in plan.moves})
-        longest = f", at most {_minutes(plan.longest_seconds)}" if plan.longest_seconds else ""
         nodes = len({move.from_node for move in plan.moves})
         moves = f"{counted(len(plan.moves), 'move')} off {counted(nodes, 'node')}"
-        lines.labelled("waves    ", f"{moves} in {counted(waves, 'wave')}{longest}")
+        lines.labelled("waves    ", f"{moves} in {counted(waves, 'wave')}")
     if benefit is not None and plan.moves and (lines.style.wide or lines.style.everything):
         lines.labelled("benefit  ", gain_words(benefit, arrow))
         lines.labelled("cost     ", cost_words(benefit))
@@ -335,8 +334,8 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         meanwhile = "while they are emptied" if len(plan.closed) > 1 else "while it is emptied"
         still = f"until removed, at most {format_duration(plan.closed_seconds)} more"
         lines.labelled("closed   ", f"a NoSchedule taint on {named} {meanwhile}, and {still}")
-    for sentence in plan.advice:
-        lines.labelled("advice   ", words(sentence))
+    for note in plan.notes:
+        lines.labelled("note     ", words(note))
     if plan.raised_limit:
         lines.labelled("limits   ", words(plan.raised_limit))
     for said in strategy_messages(plan):

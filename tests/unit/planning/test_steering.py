@@ -215,7 +215,7 @@ def test_while_a_run_lasts_its_taints_are_what_they_are() -> None:
 @pytest.mark.parametrize("steer", ["none", "softTaint"])
 def test_a_plan_advises_what_the_other_way_would_do(steer: str) -> None:
     inputs = crowded(steer=steer)
-    first, *others = advised(make_plan(inputs), inputs).advice
+    first, *others = advised(make_plan(inputs), inputs).notes
 
     assert first.startswith("with execution.steer: softTaint 2 pods would move, 0 of 2 hot nodes stay hot, ")
     assert "without it 0 pods would move" in first or "without it no pod moves" in first
@@ -241,7 +241,7 @@ def test_a_plan_advises_what_more_taints_would_do(execution: dict[str, str]) -> 
     inputs = beside_a_warm_node(**execution)
     stays = "0 pods would move, 1 of 1 hot node stays hot, 35 of 35 points are left"
 
-    assert advised(make_plan(inputs), inputs).advice == (
+    assert advised(make_plan(inputs), inputs).notes == (
         f"with execution.steer: softTaint {stays}; without it {stays}",
         "with execution.steerNodes: aboveCoolTo as well, 1 pod would move, 0 of 1 hot node stays hot, "
         "0 of 35 points are left",

@@ -126,9 +126,9 @@ def test_a_plan_says_that_a_run_would_refuse_or_what_is_known() -> None:
 
 
 def test_a_plan_says_how_many_decisions_landed_as_computed_where_that_is_known() -> None:
-    def said(measured: MeasuredAgreement) -> str:
-        return plan_of(planning_inputs([a_node("one")], state=RunState(agreement=measured))).agreement
+    def said(measured: MeasuredAgreement) -> tuple[str, ...]:
+        return plan_of(planning_inputs([a_node("one")], state=RunState(agreement=measured))).notes
 
     good = replace(GOOD, until=CLOCK)
-    assert said(good) == "of 48,211 decisions of the scheduler 48,205 landed as computed (99.99%)"
-    assert said(replace(good, until=CLOCK - 2 * MAX_AGE_SECONDS)) == ""
+    assert said(good) == ("of 48,211 decisions of the scheduler 48,205 landed as computed (99.99%)",)
+    assert said(replace(good, until=CLOCK - 2 * MAX_AGE_SECONDS)) == ()

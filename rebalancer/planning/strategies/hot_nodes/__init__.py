@@ -91,4 +91,4 @@ class HotNodes(Strategy):
         """What is gained, what it costs, which nodes stay hot, and what keeps them so."""
         from rebalancer.planning.strategies.hot_nodes.report import report_fields  # noqa: PLC0415 - imports numpy
 
-        return report_fields(self.prepared, plan, raised_limit=plan.notes.get(self.name, ""))
+        return report_fields(self.prepared, plan)

@@ -68,14 +68,13 @@ _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
 _Kept = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
 
 
-def report_fields(prepared: PreparedInputs, plan: PartialPlan, *, raised_limit: str) -> Mapping[str, Any]:
+def report_fields(prepared: PreparedInputs, plan: PartialPlan) -> Mapping[str, Any]:
     """The fields of a plan that are about hot nodes."""
     return {
         "hot_count": int(np.count_nonzero(prepared.hotness.hot)),
         "unsolved": _unsolved(prepared, plan),
         "obstacles": find_obstacles(prepared, plan) if prepared.inputs.explains else (),
         "benefit": benefit_of(prepared, plan),
-        "raised_limit": raised_limit,
     }
 
 

@@ -46,7 +46,7 @@ def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
 def test_a_report_says_whether_the_scheduler_decides_as_computed() -> None:
     said = "of 120 decisions of the scheduler 120 landed as computed (100.00%)"
 
-    assert f"scheduler {said}" in Page(report(replace(a_plan(), agreement=said))).words
+    assert f"note {said}" in Page(report(replace(a_plan(), notes=(said,)))).words
 
 
 def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:

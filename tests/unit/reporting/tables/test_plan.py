@@ -16,6 +16,7 @@ from rebalancer.planning.plan import (
     NodeReport,
     Obstacle,
     Plan,
+    StrategyReport,
 )
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.html.pages import html_report
@@ -164,7 +165,7 @@ def test_nodes_with_a_soft_taint_that_are_not_hot_are_not_called_hot() -> None:
 
 def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
     sentence = "with perRun 84 and perNamespace 45 this plan would bring 58 of 76 hot nodes to coolTo, not 20"
-    text = plan_table(a_plan(raised_limit=sentence)).plain
+    text = plan_table(a_plan(strategies={"hotNodes": StrategyReport(moves=1, message=sentence)})).plain
     assert sentence in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 

@@ -116,7 +116,7 @@ def test_a_plan_whose_words_nobody_reads_makes_the_same_moves() -> None:
     assert plan.raised_limit
     assert plan.obstacles
     assert silent.raised_limit == silent.strategies["hotNodes"].message == ""
-    assert silent == replace(plan, raised_limit="", obstacles=(), strategies=silent.strategies)
+    assert silent == replace(plan, obstacles=(), strategies=silent.strategies)
 
 
 @pytest.mark.parametrize("most", [20, 24, 30])

@@ -69,4 +69,3 @@ def test_a_plan_says_how_long_its_waves_take_and_at_most() -> None:
     waves = len({move.wave for move in found.moves})
 
     assert found.expected_seconds == 60.0 * waves
-    assert found.longest_seconds == 300.0 * waves
