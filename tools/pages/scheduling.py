@@ -81,6 +81,8 @@ _TAIL = """\
   chance.
 * **Load-aware plugins** score by figures that may be a minute and a half old. A landing has to be
   acceptable by the figures of now and by older ones.
+* **Free volumes of equal size.** Which of them a claim takes is not known. Where they are not alike, a
+  pod whose claim could take one of them may land on any node that they allow.
 * **Preemption** is reported, not predicted.
 
 ## Not modelled
