@@ -192,7 +192,13 @@ def place_of(settings: SchedulerSettings, source: str) -> str:
 def parse_policy(text: str, source: str) -> LoadedPolicy:
     """The policy in a text; ``source`` is its name in errors."""
     document = documents.parse(text, source)
+    if document.value is None:
+        raise document.error((), "is empty", hint="rebalancer policy init prints one with every key")
     if isinstance(document.value, dict):
+        if str(document.value.get("kind", "")).endswith("List"):
+            raise document.error(
+                ("kind",), "is a list of a cluster's objects, not a policy", hint="give it to --from"
+            )
         for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
             written = document.value.get(key)
             if written is None:

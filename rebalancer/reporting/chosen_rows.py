@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from rebalancer.cluster.kinds import NAMESPACES
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import FieldRequirement, fields_match, matcher, query
+from rebalancer.documents.models import did_you_mean
+from rebalancer.errors import InputError
 from rebalancer.planning.plan import Move, NodeReport, Plan, PodReference
 from rebalancer.reporting.words import plain
 
@@ -46,6 +49,19 @@ class Choice(msgspec.Struct, frozen=True):
             f"{item.path} {'is' if item.equal else 'is not'} {plain(item.value)}" for item in self.fields
         ]
         return ", ".join(parts)
+
+
+def ensure_namespace(choice: Choice, snapshot: Snapshot) -> None:
+    """Raise InputError where the namespace that is asked for is none of the cluster."""
+    if choice.namespace is None or not snapshot.has(NAMESPACES):
+        return
+    names = {item.metadata.name for item in snapshot.recording.records(NAMESPACES)}
+    names.update(snapshot.pods.namespaces)
+    if choice.namespace not in names:
+        raise InputError(
+            f"the cluster has no namespace {choice.namespace[:100]!a}",
+            hint=did_you_mean(choice.namespace, sorted(names)),
+        )
 
 
 def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) -> Plan:

@@ -3,7 +3,7 @@
     mustMove: [deployment/shop/api]     at least one pod of it is moved
     mustStay: [shop/db-*]               no pod with such a name is moved
     maxEvictions: 10
-    cooledNodes: [node-2]               hot now, and no longer hot after the plan
+    relievedNodes: [node-2]               hot now, and no longer hot after the plan
 
 A pattern that matches nothing fails: the recording or the name is another one than was meant, and an
 assertion about nothing would hold for ever.
@@ -68,7 +68,7 @@ class PolicyTest(PolicyModel):
     min_evictions: int | None = Field(default=None, ge=0, description="The plan has at least so many moves.")
     hot_nodes: NodePatterns = Field(default=(), description="Nodes that are hot before the plan.")
     cool_nodes: NodePatterns = Field(default=(), description="Nodes that are not hot before the plan.")
-    cooled_nodes: NodePatterns = Field(
+    relieved_nodes: NodePatterns = Field(
         default=(), description="Nodes that are hot before the plan, and no longer after it."
     )
 
@@ -153,7 +153,7 @@ class _Checks:
             yield _assertion(f"minEvictions: {least}", moves >= least, f"the plan has {moves}")
         yield from self._nodes("hotNodes", test.hot_nodes, _why_not_hot)
         yield from self._nodes("coolNodes", test.cool_nodes, _why_not_cool)
-        yield from self._nodes("cooledNodes", test.cooled_nodes, _why_not_cooled)
+        yield from self._nodes("relievedNodes", test.relieved_nodes, _why_not_relieved)
 
     def _of_pods(self, field: str, patterns: Iterable[str], *, stay: bool) -> Iterator[Assertion]:
         for pattern in patterns:
@@ -218,7 +218,7 @@ def _why_not_cool(node: NodeReport) -> str:
     return f"is not known: {unknown}" if unknown else ""
 
 
-def _why_not_cooled(node: NodeReport) -> str:
+def _why_not_relieved(node: NodeReport) -> str:
     if not node.hot:
         return _why_not_cool(node) or "is not hot before the plan"
     return "stays hot" if node.after is None or node.after.hot else ""

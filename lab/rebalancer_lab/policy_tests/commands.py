@@ -35,7 +35,7 @@ def check(
     """Hold the plan of a policy to assertions, for a CI. Only reads; exits with 9 if one does not hold.
 
     ASSERTIONS are YAML files with kind: PolicyTest and mustMove, mustStay, maxEvictions, minEvictions,
-    hotNodes, coolNodes or cooledNodes; clusters names those of several that they are about.
+    hotNodes, coolNodes or relievedNodes; clusters names those of several that they are about.
 
     \b
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml

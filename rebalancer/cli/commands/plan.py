@@ -157,8 +157,12 @@ def _plan_and_snapshot(
         if choice.needs_snapshot:
             raise InputError("a plan does not hold what -l and this --field-selector choose by")
         return recorded_plan, None
-    if choice.needs_snapshot:
-        return with_progress(make_plan_and_snapshot, options)
+    if choice.needs_snapshot or choice.namespace is not None:
+        from rebalancer.reporting.chosen_rows import ensure_namespace  # noqa: PLC0415 - after the reading
+
+        plan, snapshot = with_progress(make_plan_and_snapshot, options)
+        ensure_namespace(choice, snapshot)
+        return plan, snapshot
     return with_progress(make_plan, options), None
 
 

@@ -219,12 +219,12 @@ def write_hot_nodes(lines: Lines, plan: Plan) -> None:
 
 
 def state_after(node: NodeReport, plan: Plan) -> Text:
-    """``still hot``; ``not hot``, where it is still above coolTo; or ``cooled``."""
+    """``still hot``; ``relieved``, where it is no longer hot and above coolTo; ``cooled`` at coolTo."""
     if node.after is None:
         return Text("")
     if node.after.hot:
         return Text("still hot", "red")
-    return Text("not hot", "yellow") if node.name in plan.unsolved else Text("cooled", "green")
+    return Text("relieved", "yellow") if node.name in plan.unsolved else Text("cooled", "green")
 
 
 def peak(node: NodeReport) -> float:

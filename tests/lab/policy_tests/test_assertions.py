@@ -44,7 +44,7 @@ def test_assertions_that_hold_say_nothing() -> None:
         minEvictions=3,
         hotNodes=["a"],
         coolNodes=["cool"],
-        cooledNodes=["a"],
+        relievedNodes=["a"],
     )
 
     assert (found.failed, len(found.assertions)) == (0, 10)
@@ -68,7 +68,7 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
         minEvictions=4,
         hotNodes=["cool", "dark"],
         coolNodes=["a", "dark"],
-        cooledNodes=["cool", "dark"],
+        relievedNodes=["cool", "dark"],
     )
 
     assert found["mustMove: default/db-*"].startswith("default/db-0: NodeNotHot, cool is not hot")
@@ -76,9 +76,9 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
     assert found["maxEvictions: 2"] == found["minEvictions: 4"] == "the plan has 3"
     assert found["hotNodes: cool"] == "cool is not hot"
     assert found["coolNodes: a"].startswith("a is hot: cpu 90.0 %")
-    for field in ("hotNodes", "coolNodes", "cooledNodes"):
+    for field in ("hotNodes", "coolNodes", "relievedNodes"):
         assert found[f"{field}: dark"].startswith("dark is not known: no fresh load figure")
-    assert found["cooledNodes: cool"] == "cool is not hot before the plan"
+    assert found["relievedNodes: cool"] == "cool is not hot before the plan"
 
 
 @pytest.mark.parametrize("lacks", [{"cpu": 0}, {"memory": "0"}])
@@ -136,7 +136,7 @@ def test_what_is_left_out_of_a_reason_is_counted() -> None:
     assert found.because == "n0 is not hot; n1 is not hot; n2 is not hot; and 2 more"
 
 
-@pytest.mark.parametrize("key", ["mustMove", "mustStay", "hotNodes", "coolNodes", "cooledNodes"])
+@pytest.mark.parametrize("key", ["mustMove", "mustStay", "hotNodes", "coolNodes", "relievedNodes"])
 def test_a_pattern_that_matches_nothing_fails(key: str) -> None:
     pattern = "nothing" if key.endswith("Nodes") else "default/nothing-*"
 

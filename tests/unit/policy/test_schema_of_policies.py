@@ -284,3 +284,21 @@ def test_the_system_namespace_is_protected_unless_it_is_included_by_name(
     assert policy.evictable.namespaces.allows(allowed)
     assert not policy.evictable.namespaces.allows(protected)
     assert parse_policy(to_yaml(policy), "again").policy == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty (rebalancer policy init prints one with every key)"),
+        ("# nothing\n", "is empty"),
+        (
+            '{"apiVersion": "v1", "kind": "List", "items": []}',
+            "kind: is a list of a cluster's objects, not a policy (give it to --from)",
+        ),
+        ("kind: PodList\napiVersion: v1\n", "not a policy (give it to --from)"),
+    ],
+)
+def test_a_file_that_is_no_policy_is_called_what_it_is(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_policy(text, "policy.yaml")
+    assert message in str(caught.value)

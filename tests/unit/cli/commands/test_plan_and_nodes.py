@@ -311,3 +311,15 @@ def test_options_that_would_be_ignored_are_refused(
     assert "--every says how often --watch reads" in every.stderr
     assert "give --from alone" in report.stderr
     assert "give --from alone" in advised.stderr
+
+
+def test_a_namespace_that_the_cluster_does_not_have_is_no_answer_of_nothing(
+    rebalancer_program: Program,
+) -> None:
+    hot = Path(__file__).parents[4] / "examples" / "hot-cluster"
+    refused = rebalancer_program("plan", "--from", str(hot), "-n", "shpo")
+    empty = rebalancer_program("plan", "--from", str(hot), "-n", "default")
+
+    assert refused.exit_code == 2
+    assert "the cluster has no namespace 'shpo' (did you mean shop?)" in refused.stderr
+    assert empty.exit_code == 0, empty.stderr

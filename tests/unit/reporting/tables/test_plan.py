@@ -203,6 +203,8 @@ def test_a_node_that_is_not_hot_but_above_cool_to_is_not_cool_and_not_called_sti
     text = plan_table(a_plan(nodes=nodes, unsolved={"node-0001": "above", "node-0002": "above"})).plain
 
     assert "NOT COOL AFTER THIS PLAN  2 nodes above coolTo, 1 still hot" in text
+    states = [line.split()[-1] for line in text.splitlines() if line.startswith("  node-000") and "→" in line]
+    assert states == ["relieved", "hot"], "the word of the headline"
 
 
 def test_what_stays_hot_says_why() -> None:
