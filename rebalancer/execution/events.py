@@ -386,12 +386,12 @@ class EventKind(msgspec.Struct, frozen=True):
 
 REBALANCED = EventKind(
     "Rebalanced",
-    "the controller of a pod that was evicted or restarted and the workload above it, or the pod without one",
+    "the controller of a pod that was evicted or restarted, and the workload above it",
     "the pod, its node, why it moves, and where its replacement will run",
 )
 REMOVED = EventKind(
     "Removed",
-    "the controller of a finished pod that was removed and the workload above it, or the pod without one",
+    "the controller of a finished pod that was removed, and the workload above it",
     "the pod, its node, and why a strategy removes it",
 )
 CANNOT_BE_COOLED = EventKind(

@@ -26,7 +26,7 @@ class Reason(StrEnum):
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
     TERMINATING = (
         "Terminating",
-        "it is already being deleted, ends by itself before the next run, or somebody else is evicting it",
+        "it is being deleted, ends before the next run, or somebody else evicts it",
     )
     NO_CONTROLLER = "NoController", "no controller that is known to recreate pods owns it"
     OVERLAPPING_BUDGETS = (
@@ -35,15 +35,15 @@ class Reason(StrEnum):
     )
     NODE_NOT_READY = (
         "NodeNotReady",
-        "it is Pending, or its node is gone or not Ready, so that nobody would confirm that it has stopped",
+        "it is Pending, or its node is gone or not Ready",
     )
     NODE_LEAVING = (
         "NodeLeaving",
-        "its node is about to be removed, by an autoscaler for instance, which evicts the pod itself",
+        "its node is about to be removed, for instance by an autoscaler",
     )
     SYSTEM_COMPONENT = (
         "SystemComponent",
-        "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
+        "it runs rebalancer, the scheduler or a load source",
     )
     # The policy protects it; the annotation rebalancer/evict, or descheduler's, lifts that.
     NAMESPACE = (
@@ -55,7 +55,7 @@ class Reason(StrEnum):
     PRIORITY = "Priority", "its priority is not below the policy's priorityBelow", "evictable.priorityBelow"
     LOCAL_STORAGE = (
         "LocalStorage",
-        "it would lose the data in its hostPath volumes, or in its emptyDir volumes on disk",
+        "it would lose data in hostPath or emptyDir volumes",
         "evictable.protect: LocalStorage",
     )
     PERSISTENT_VOLUMES = (
@@ -65,12 +65,12 @@ class Reason(StrEnum):
     )
     SINGLE_REPLICA = (
         "SingleReplica",
-        "its workload has only one desired replica, and no rolling update moves it (evictable.singleReplica)",
+        "its workload has only one desired replica",
         "evictable.protect: SingleReplica",
     )
     MIN_REPLICAS = (
         "MinReplicas",
-        "its workload has fewer desired replicas than the policy's minReplicas",
+        "its workload has fewer desired replicas than the policy asks for",
         "evictable.minReplicas",
     )
     JOB = "Job", "the policy excludes Jobs", "evictable.jobs"
@@ -80,36 +80,35 @@ class Reason(StrEnum):
     )
     STORAGE_CLASS = (
         "StorageClass",
-        "it uses a claim of a storage class that the policy excludes",
+        "it uses a volume of a storage class that the policy excludes",
         "evictable.protectStorageClasses",
     )
     WITHOUT_BUDGET = "WithoutBudget", "no PodDisruptionBudget selects it", "evictable.protect: WithoutBudget"
     LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
-    DEBUGGED = "Debugged", "somebody debugs it: an ephemeral container runs in it, as kubectl debug adds one"
+    DEBUGGED = "Debugged", "somebody debugs it with an ephemeral container"
     RESTARTS_TOGETHER = (
         "RestartsTogether",
-        "all pods of its group restart with it, as those of a LeaderWorkerSet do",
+        "all pods of its group, such as a LeaderWorkerSet, restart with it",
     )
     # Its workload could not take the eviction; nothing lifts that.
     JOB_WOULD_FAIL = (
         "JobWouldFail",
-        "the eviction would fail its Job, or may, by podFailurePolicy, backoffLimit or backoffLimitPerIndex",
+        "the eviction may fail its Job",
     )
     NO_REPLACEMENT = (
         "NoReplacement",
-        "nothing would replace it: its namespace or a controller of it is ending, its controller has more "
-        "pods than it wants, or a LimitRange refuses new pods like it",
+        "nothing would replace it, for instance because its namespace is ending",
     )
     READ_WRITE_ONCE = (
         "ReadWriteOnce",
-        "its replacement would be created while it still holds a volume that only one node can mount",
+        "it uses a volume that only one node can mount",
     )
     ROLLOUT = "Rollout", "a rollout of its workload is in progress"
     UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than desired"
     GRACE_PERIOD = (
         "GracePeriod",
-        "its grace period, or the time until its Job replaces it, is longer than a wave waits",
+        "its grace period is longer than a wave waits",
         "execution.waveTimeout",
     )
     # Unknown is not favourable.
@@ -120,28 +119,28 @@ class Reason(StrEnum):
     )
     SCHEDULER_NOT_ALIVE = (
         "SchedulerNotAlive",
-        "nobody knows that the scheduler is alive that would place its replacement",
+        "nothing shows that its scheduler is alive",
         "safety.unknownScheduler",
     )
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
     UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known", "load.sources"
-    SETTLING = "Settling", "its node still carries, or its figures include, load that an earlier run moved"
+    SETTLING = "Settling", "figures of its node include load that an earlier run moved"
     # It could be evicted, but not now.
     WINDOW = "Window", "outside the policy's windows, or on a day of its blackouts", "evictable.windows"
     OLDER_REVISION = (
         "OlderRevision",
-        "its StatefulSet would recreate it as another revision, so the replacement would differ",
+        "its StatefulSet would recreate it as another revision",
     )
     AUTOSCALING = "Autoscaling", "an autoscaler is scaling its workload, or did so recently"
     VERTICAL_AUTOSCALING = (
         "VerticalAutoscaling",
         "a VerticalPodAutoscaler would give its replacement different requests",
     )
-    QUOTA = "Quota", "a ResourceQuota has no room for its replacement while the pod itself still counts"
+    QUOTA = "Quota", "a ResourceQuota has no room for its replacement"
     COOLDOWN = "Cooldown", "its workload was moved too recently", "planning.cooldown"
     LANDED_BADLY = (
         "LandedBadly",
-        "the last move of its workload landed badly, and that was recently",
+        "the last move of its workload landed badly",
         "planning.cooldown",
     )
     BUDGET = "Budget", "its disruption budget allows no disruption at the moment"
@@ -152,39 +151,39 @@ class Reason(StrEnum):
     )
     NO_LANDING = (
         "NoLanding",
-        "no node is feasible for its replacement, which would stay Pending or preempt other pods",
+        "no node fits its replacement, which would stay Pending",
     )
     NO_BETTER_LANDING = (
         "NoBetterLanding",
-        "the scheduler may place its replacement where it would be no better off",
+        "the scheduler may place its replacement where it is no better off",
     )
     ROOM_TAKEN = "RoomTaken", "a Pending pod would take the room that it leaves"
     LIMIT = "Limit", "a limit of the policy is reached", "limits"
     CONFIDENCE = (
         "Confidence",
-        "its risk of a bad landing is more than planning.confidence leaves for this run",
+        "its risk of a bad landing is larger than the run may take",
         "planning.confidence",
     )
     NOT_NEEDED = "NotNeeded", "its node becomes cool without moving it"
     CANNOT_COOL = (
         "CannotCool",
-        "its node would stay hot all the same, and the policy's planning.partialRelief is false",
+        "its node would stay hot all the same",
         "planning.partialRelief",
     )
     NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is above coolTo"
     LITTLE_RELIEF = (
         "LittleRelief",
-        "moving it relieves its node by less than the policy's planning.aggressiveness asks for",
+        "moving it relieves its node by too little",
         "planning.aggressiveness",
     )
     SIBLINGS = (
         "Siblings",
-        "the run moves one pod of its workload, or as many as its disruption budgets allow, never all",
+        "the run moves as many pods of its workload as its disruption budgets allow",
     )
     GROUP = "Group", "it would move only together with another pod, which stays"
     SEARCH_ENDED = (
         "SearchEnded",
-        "the search ended without a better plan that moves this pod too; its length is bounded",
+        "the search ended before it found a better plan with this pod",
     )
 
 

@@ -44,12 +44,12 @@ class UtilizationRule(PolicyModel):
         min_length=1, description="Hot above these percentages of allocatable."
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = setting(
-        {}, "Nothing more is evicted at or below these; default: 10 points below the threshold."
+        {}, "Evict nothing more at or below these; default: 10 points below the threshold."
     )
 
     pressure: Mapping[Literal["cpu", "memory", "io"], Percent] = setting(
         {},
-        "Hot only if, besides, something waits for one of these for more than this percentage of 5 minutes.",
+        "Hot only if something also waits for one of these for more than this percentage of 5 minutes.",
     )
 
     @model_validator(mode="after")
@@ -66,7 +66,7 @@ class DeviationRule(PolicyModel):
         description="Hot above the mean plus these percentage points.",
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = setting(
-        {}, "Nothing more is evicted at or below the mean plus these points."
+        {}, "Evict nothing more at or below the mean plus these points."
     )
     floor: Mapping[ResourceName, PercentOrZero] = setting(
         {}, "Never hot below these percentages of allocatable."
@@ -86,8 +86,7 @@ class ScoreThreshold(PolicyModel):
 
     plugins: Annotated[tuple[str, ...], Field(min_length=1), Unique] | None = setting(
         None,
-        "Score plugins whose weighted mean counts; by default those of the profile that score load or the "
-        "number of pods.",
+        "Score plugins that count; by default those that score load or the number of pods.",
     )
     below: Percent = Field(description="Hot below this score, of 0 to 100.")
 
@@ -99,7 +98,7 @@ class ScoreRule(PolicyModel):
         description="Hot where the scheduler scores a node low and its load is above the mean."
     )
     floor: Mapping[ResourceName, PercentOrZero] = setting(
-        {}, "Never hot below these percentages of allocatable, of what the plugins score."
+        {}, "Never hot below these percentages of allocatable."
     )
 
 
@@ -123,18 +122,16 @@ class Pool(PolicyModel):
     node_selector: Selector = Field(
         description="Labels of its nodes; a node belongs to the first pool that selects it."
     )
-    any: tuple[HotRule, ...] = setting(
-        (), "Rules that replace all others, with means over the pool. Without rules, never hot."
-    )
+    any: tuple[HotRule, ...] = setting((), "Rules that replace all others; without rules, never hot.")
 
 
 class HotNodes(PolicyModel):
     """When a node is hot: if any rule matches. It is cool when no resource is above its coolTo."""
 
-    for_runs: int = setting(2, "Evict only from nodes that were hot in so many consecutive runs.", ge=1)
+    for_runs: int = setting(2, "Evict only from nodes hot in so many runs in a row.", ge=1)
     run_interval: Duration = setting(
         900.0,
-        "How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
+        "How often runs are scheduled; runs less than half of it apart count once.",
         le=86400,
     )
     any: tuple[HotRule, ...] = setting(
@@ -143,7 +140,7 @@ class HotNodes(PolicyModel):
                 utilization={"cpu": 80.0, "memory": 85.0}, cool_to={"cpu": 65.0, "memory": 75.0}
             ),
         ),
-        "A node is hot if any of these rules matches; with [], none ever is.",
+        "A node is hot if any of these rules matches.",
     )
     node_selector: Selector | None = setting(None, "Only nodes with these labels can be hot.")
     pools: tuple[Pool, ...] = setting((), "Nodes with thresholds of their own.")

@@ -52,7 +52,7 @@ class PromQuery(PolicyModel):
     query: QueryText = Field(description="The PromQL expression.")
     unit: Literal["amount", "ratio", "percent"] = setting(
         "amount",
-        "amount: cores, bytes or bytes per second; ratio (0 to 1) and percent are relative to capacity.",
+        "amount: cores, bytes or bytes per second; ratio and percent: of capacity.",
     )
 
 
@@ -88,13 +88,13 @@ class Network(PolicyModel):
 
     device: str = setting(
         "",
-        "The network interface, such as eth0; when empty, all but virtual ones.",
+        "The network interface; empty: all but virtual ones.",
         pattern=r"^[a-zA-Z0-9_.@:-]{0,64}$",
     )
     range: Duration = setting(300.0, "Range of the rate.", ge=1, le=86400)
     capacity: QueryText | None = setting(
         None,
-        "Capacity of a link in bytes per second: a quantity, or PromQL with one series per node.",
+        "Bytes per second of a link: a quantity, or PromQL with one series per node.",
     )
 
 
@@ -102,7 +102,7 @@ class BasicAuth(PolicyModel):
     """A user name and the file of its password."""
 
     username: str = Field(min_length=1, max_length=256, pattern=r"^[^:\x00-\x1f]+$", description="User name.")
-    password_file: str = Field(min_length=1, description="File that holds the password.")
+    password_file: str = Field(min_length=1, description="File with the password.")
 
 
 def _no_credential(headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -129,22 +129,20 @@ class Prometheus(PolicyModel):
 
     address: PrometheusAddress | None = setting(
         None,
-        "URL of Prometheus, without /api/v1 or a user name. Unset: the one Prometheus, Thanos or "
-        "VictoriaMetrics that labels of Services show.",
+        "URL without /api/v1; unset, rebalancer finds the Service.",
         json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
     )
     preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = setting(
         "nodeExporter",
-        "Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' recording rules.",
+        "Whose metrics: node_exporter's, cAdvisor's, or kube-prometheus' recording rules.",
     )
     labels: Annotated[Mapping[Label, LabelValue], Field(max_length=10)] = setting(
         {},
-        "Labels with their values that every query selects by: those of this cluster's series where the "
-        "server holds several clusters.",
+        "Labels of this cluster's series, where the server has several clusters.",
     )
     headers: Annotated[Mapping[str, str], Field(max_length=10), AfterValidator(_no_credential)] = setting(
         {},
-        "Headers of every request, such as the tenant of a Mimir; never a login, and shown nowhere.",
+        "Headers of every request, such as the tenant; never a login.",
     )
     queries: PrometheusQueries = setting(
         PrometheusQueries.model_construct(), "Queries in place of those of the preset."
@@ -152,20 +150,19 @@ class Prometheus(PolicyModel):
     network: Network = setting(Network.model_construct(), "Which network traffic is read, and how.")
     node_label: Label | None = setting(
         None,
-        "Label that holds the node's name, address or address:port; by default the first of node, nodename, "
-        "kubernetes_node and instance.",
+        "Label with the node's name or address; by default node, nodename, kubernetes_node or instance.",
     )
-    namespace_label: Label = setting("namespace", "Label that holds a pod's namespace.")
-    pod_label: Label = setting("pod", "Label that holds a pod's name.")
+    namespace_label: Label = setting("namespace", "Label with a pod's namespace.")
+    pod_label: Label = setting("pod", "Label with a pod's name.")
     pods: bool = setting(True, "Also read the usage of pods.")
-    bearer_token_file: str | None = setting(None, "File that holds the bearer token.", min_length=1)
+    bearer_token_file: str | None = setting(None, "File with the bearer token.", min_length=1)
     basic_auth: BasicAuth | None = setting(None, "User name and password.")
     ca_file: str | None = setting(
         None,
-        "File of the certificate authorities that the server's certificate needs.",
+        "File with the certificate authorities.",
         min_length=1,
     )
-    insecure_skip_verify: bool = setting(False, "Accept any server certificate; only for networks you trust.")
+    insecure_skip_verify: bool = setting(False, "Accept any server certificate.")
     timeout: Duration = setting(10.0, "How long one response may take.", gt=0, le=300)
 
     @model_validator(mode="after")
@@ -207,15 +204,12 @@ def check_sources(sources: tuple[LoadSource, ...]) -> tuple[LoadSource, ...]:
 class Signal(PolicyModel):
     """A resource of your own: how much of it nodes use, by PromQL, and how much they have."""
 
-    query: QueryText = Field(description="PromQL for the usage of nodes, with one series per node.")
+    query: QueryText = Field(description="PromQL, one series per node.")
     capacity: QueryText = setting(
         "100",
-        "How much a node has: a quantity, or PromQL with one series per node; 100 if the query is in "
-        "percent.",
+        "How much a node has: a quantity, or PromQL; 100 for a query in percent.",
     )
-    pod_query: QueryText | None = setting(
-        None, "PromQL for the usage of pods; by default the node's is shared out by cpu requests."
-    )
+    pod_query: QueryText | None = setting(None, "PromQL for the usage of pods; unset, by cpu requests.")
 
 
 def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:

@@ -19,26 +19,23 @@ class PrometheusScore(PolicyModel):
 
     address: PrometheusAddress = Field(description="The Prometheus that the plugin asks.")
     query: QueryText = Field(description="The PromQL expression, with one value per node.")
-    node_label: Label = setting("node", "Label of the series that holds the node's name or address.")
+    node_label: Label = setting("node", "Label with the node's name or address.")
     direction: Literal["higher", "lower"] = setting(
         "lower", "Whether the plugin prefers higher or lower values."
     )
     normalization: Literal["range", "maximum", "none"] = setting(
         "range",
-        "What the scores 0 and 100 stand for: the smallest and the largest value (range), zero and the "
-        "largest (maximum), or the values 0 and 100 (none).",
+        "The values that score 0 and 100: smallest and largest (range), zero and largest (maximum), "
+        "0 and 100 (none).",
     )
-    scale: float = setting(
-        1.0, "Factor for the value, before it is truncated to an integer score.", gt=0, le=1e9
-    )
+    scale: float = setting(1.0, "Factor for the value, before rounding it down.", gt=0, le=1e9)
     resource: ResourceName | None = setting(
         None,
-        "What the value follows: cpu, memory, pods, networkReceive, networkTransmit or a signal. Score rules "
-        "of hotNodes cool it, and need it to be measured.",
+        "The resource or signal that the value follows: score rules of hotNodes cool it.",
     )
     missing_score: int | None = setting(
         None,
-        "Score of a node without a value, which else makes placements unpredictable.",
+        "Score of a node without a value; unset, its pods are Unpredictable.",
         ge=0,
         le=100,
     )
@@ -89,7 +86,7 @@ class KnownExtender(PolicyModel):
     )
     scores: Annotated[str, json_text] | None = setting(None, "Its scores.", min_length=1)
     file: str | None = setting(None, "File of its scores.", min_length=1)
-    config_map: ScoresKey | None = setting(None, "ConfigMap that holds its scores.")
+    config_map: ScoresKey | None = setting(None, "ConfigMap with its scores.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -131,43 +128,37 @@ class SchedulerSettings(PolicyModel):
 
     version: str | None = setting(
         None,
-        "Version of the scheduler; by default that of its pods' image.",
+        "Its version; by default that of its pods' image.",
         pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
         examples=["1.35"],
     )
-    config_map: ConfigMapKey | None = setting(None, "ConfigMap that holds the scheduler's configuration.")
-    file: str | None = setting(None, "File that holds the scheduler's configuration.", min_length=1)
+    config_map: ConfigMapKey | None = setting(None, "ConfigMap with the scheduler's configuration.")
+    file: str | None = setting(None, "File with the scheduler's configuration.", min_length=1)
     inline: Annotated[str, json_text] | None = setting(
         None, "The scheduler's configuration itself.", min_length=1
     )
     lease: SchedulerLease | None = setting(
         None,
-        "Lease that shows that the scheduler is alive; by default that of the configuration's "
-        "leaderElection, else its pods show it.",
+        "The scheduler's heartbeat; by default the Lease of its leaderElection, else ready pods.",
     )
     pods: SchedulerPods | None = setting(
         None,
-        "Pods that run the scheduler, which tell its version and that it is alive; by default those that "
-        "mount configMap, or are started with its key or file as --config, or have a fitting owner.",
+        "The scheduler's own pods; by default those that mount configMap or start with file.",
     )
-    profiles: Annotated[tuple[str, ...], Unique] = setting(
-        (), "Act on pods with these schedulerNames; when empty, of all profiles."
-    )
+    profiles: Annotated[tuple[str, ...], Unique] = setting((), "Move only pods with these schedulerNames.")
     assume_neutral: Annotated[tuple[str, ...], Unique] = setting(
-        (), "Unknown plugins that are assumed to score all nodes alike and to reject none."
+        (), "Unknown plugins that score all nodes alike and reject none."
     )
     mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = setting(
         (), "Unknown plugins of the configuration, and what they compute."
     )
-    extenders: tuple[KnownExtender, ...] = setting(
-        (), "What extenders of the configuration compute; pods of others stay."
-    )
+    extenders: tuple[KnownExtender, ...] = setting((), "What extenders compute; pods of others stay.")
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,
-        description="Feature gates of the scheduler, by name; they go before those read from its pod.",
+        description="Feature gates, by name; they override those of its pod.",
     )
     allow_unverified_version: bool = setting(
-        False, "Let a run act on a scheduler version that was not verified."
+        False, "Act on versions of the scheduler that were not verified."
     )
 
     @model_validator(mode="after")

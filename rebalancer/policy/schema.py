@@ -52,10 +52,10 @@ class Namespaces(PolicyModel):
     """Which namespaces pods may be evicted from."""
 
     include: Annotated[tuple[NamespaceName, ...], Unique] = setting(
-        (), "Evict only from these namespaces, such as team-*; from all when empty."
+        (), "Evict only from these namespaces, such as team-*."
     )
     exclude: Annotated[tuple[NamespaceName, ...], Unique] = setting(
-        (SYSTEM_NAMESPACE,), "Never evict from these namespaces, nor from kube-system unless it is included."
+        (SYSTEM_NAMESPACE,), "Never from these, nor from kube-system unless it is included."
     )
 
     @model_validator(mode="after")
@@ -104,31 +104,29 @@ class Evictable(PolicyModel):
     namespace_selector: Selector | None = setting(None, "Evict only from namespaces with these labels.")
     protect: Annotated[tuple[Protection, ...], Unique] = setting(
         (Protection.LOCAL_STORAGE, Protection.PERSISTENT_VOLUMES, Protection.SINGLE_REPLICA),
-        "Kinds of pods that are never evicted, named as the reasons are.",
+        "Kinds of pods that are never evicted.",
     )
     single_replica: Literal["evict", "surge"] = setting(
         "evict",
-        "How the only replica of a workload is moved: evicted, unless protect names SingleReplica, or by a "
-        "rolling update of its Deployment (surge), which starts the new pod first and needs the right to "
-        "patch deployments.",
+        "How the only replica moves, unless protected; surge: by a rolling update, which starts the "
+        "new pod first.",
     )
     jobs: bool = setting(
         False,
-        "Also evict pods of Jobs, where the Job tolerates it and does not end within half an hour anyway.",
+        "Also evict pods of Jobs that tolerate it, and do not end within half an hour.",
     )
     pod_selector: Selector | None = setting(None, "Evict only pods with these labels.")
     controllers: Annotated[tuple[Controller, ...], Unique] = setting(
         (),
         "Further kinds of controllers that recreate pods. Their pods move only beside a ready pod like them.",
     )
-    min_replicas: int = setting(1, "Protect pods of workloads with fewer desired replicas than this.", ge=0)
+    min_replicas: int = setting(1, "Protect workloads with fewer desired replicas than this.", ge=0)
     protect_storage_classes: Annotated[tuple[str, ...], Unique] = setting(
-        (), "Protect pods with PersistentVolumeClaims of these storage classes."
+        (), "Protect pods with volumes of these classes."
     )
     windows: tuple[Window, ...] = setting(
         (),
-        "Evict only within these windows; at any time when empty. For pods that a window for some nodes or "
-        "namespaces selects, only such windows count.",
+        "Evict only within these windows; windows for some pods replace those for all.",
     )
     blackouts: tuple[Blackout, ...] = setting((), "Days on which nothing is evicted, not even in a window.")
 
@@ -169,15 +167,15 @@ Weight = Annotated[float, Field(ge=0, le=1000)]
 class Weights(PolicyModel):
     """What counts more or less from one cluster to another of what moving a pod costs."""
 
-    priority: Weight = setting(1.0, "Priority, compared with the other pods of the node.")
+    priority: Weight = setting(1.0, "Its priority among the pods of the node.")
     time_to_ready: Weight = setting(
         0.5,
-        "How long replacements of its workload took to be ready in earlier runs; 1 from 5 minutes on.",
+        "How long its workload took to be ready in earlier runs.",
     )
     spread: Weight = setting(
         1.0,
-        "Availability: the replacement joins another replica on its node, or leaves a zone without any; it "
-        "must gain minGain once more for each unit.",
+        "Joining a replica on a node, or leaving a zone without any; each unit raises the required "
+        "gain by minGain.",
     )
 
 
@@ -190,16 +188,14 @@ class Planning(PolicyModel):
 
     aggressiveness: int = setting(
         DEFAULT_AGGRESSIVENESS,
-        "How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement): the relief that "
-        "a move must bring for its cost, and where the policy does not name them minGain (15, 10, 5, 3, 1), "
-        "confidence (0.99, 0.97, 0.95, 0.9, 0.8) and partialRelief (false at 1).",
+        "From 1 (few moves, for large gains) to 5 (every improvement); sets minGain (15, 10, 5, 3, 1), "
+        "confidence (0.99, 0.97, 0.95, 0.9, 0.8) and partialRelief (false at 1) where they are not named.",
         ge=1,
         le=5,
     )
     min_gain: float = setting(
         LEVELS[DEFAULT_AGGRESSIVENESS].min_gain,
-        "Minimum gain of a move, in percentage points of allocatable, in one of the resources that its node "
-        "is hot in; where less than that is above coolTo, so much is enough. None of them may get worse.",
+        "Least gain of a move, in points of allocatable, in a resource that its node is hot in.",
         ge=0,
         le=100,
     )
@@ -209,24 +205,21 @@ class Planning(PolicyModel):
     )
     confidence: float = setting(
         LEVELS[DEFAULT_AGGRESSIVENESS].confidence,
-        "Minimum probability that every landing still to come of a run is acceptable. One that was verified "
-        "is no risk any more.",
+        "Minimum probability that every landing of a run is acceptable.",
         gt=0,
         le=1,
     )
     cooldown: Duration = setting(
         3600.0,
-        "How long a workload is left alone after a run moved it; doubled with each further one within two "
-        "days, up to a day, and a day after one of its pods landed badly. 0s: no workload is left alone.",
+        "How long a moved workload is left alone; doubled with each further move, a day after a bad landing.",
     )
     max_after: Mapping[ResourceName, Percent] = setting(
         DEFAULT_MAX_AFTER,
-        "No landing fills a node above these percentages of allocatable. Resources that are not named keep "
-        "their defaults.",
+        "No landing fills a node above these percentages; resources that are not named keep their defaults.",
     )
     weights: Weights = setting(
         Weights.model_construct(),
-        "What a move costs: pods that relieve most for each unit of their cost move first.",
+        "What a move costs.",
     )
 
     @model_validator(mode="after")
@@ -265,27 +258,26 @@ class LoadSettings(PolicyModel):
 
     sources: Annotated[tuple[LoadSource, ...], AfterValidator(check_sources)] = setting(
         (MetricsServerSource.model_construct(metrics_server=MetricsServer.model_construct()),),
-        "For each node and resource, the first source with a fresh figure is used.",
+        "The first source with a fresh figure counts, for each node and resource.",
         min_length=1,
     )
     window: Duration = setting(
         0.0,
-        "How far back figures look; for sources without a history, over the samples of earlier runs.",
+        "How far back figures look.",
         le=86400,
     )
     statistic: Statistic = setting(
         "mean",
-        "Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile such as "
-        "p95; or one by resource, such as {cpu: p66}, the mean for others.",
+        "Over the window: mean, max, meanPlusDeviation, predictedPeak, p95 and the like; or by "
+        "resource: {cpu: p66}.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = setting(
-        {}, "Resources of your own, by name, read from the policy's Prometheus sources."
+        {}, "Resources of your own, by name, from Prometheus."
     )
     max_age: Duration = setting(180.0, "Maximum age of a fresh figure.", gt=0)
     min_coverage: Percentage = setting(
         0.8,
-        "Share of the nodes that must have a fresh figure for a run to act. A node that no pod may leave or "
-        "land on does not count.",
+        "Share of the nodes that must have fresh figures for a run to act.",
     )
 
     @model_validator(mode="after")
@@ -327,13 +319,10 @@ class Limits(PolicyModel):
     )
     per_hour: Rate = setting(
         None,
-        "Most evictions within an hour, those of earlier runs included; a run that does not know these "
-        "refuses to act.",
+        "Most evictions within an hour, earlier runs included; needs a state.",
     )
     per_day: Rate = setting(None, "The same within 24 hours.")
-    cleanups: CountOfPods = setting(
-        100, "Most finished pods that a run removes; they count in no other limit.", ge=0
-    )
+    cleanups: CountOfPods = setting(100, "Most finished pods that a run removes.", ge=0)
     scoped: tuple[ScopedLimit, ...] = setting((), "Further limits for the pods of some nodes or namespaces.")
 
     @property
@@ -354,32 +343,27 @@ class Execution(PolicyModel):
     pause_between_waves: Duration = setting(0.0, "How long a run waits between two waves.", le=86_400)
     max_duration: Duration | None = setting(
         None,
-        "A run begins no wave after this time; the last one takes up to waveTimeout more. --max-duration "
-        "goes before it. Unset: 5m for rebalancer serve, no limit for rebalancer run.",
+        "A run begins no wave after this time; unset, 5m for serve, no limit for run.",
         gt=0,
     )
     on_unexpected_landing: Literal["stop", "continue"] = setting(
-        "stop", "What to do when a replacement lands where the plan did not allow."
+        "stop", "When a replacement lands where the plan did not allow."
     )
     replan: bool = setting(
         True,
-        "Plan again, within the same limits, when moves were skipped or landed elsewhere than most "
-        "likely, or nodes stay hot.",
+        "Plan again within the same limits, where moves went otherwise or nodes stay hot.",
     )
     steer: Literal["none", "softTaint"] = setting(
         "none",
-        "softTaint: while a run evicts, hot nodes have a PreferNoSchedule taint, so that the scheduler "
-        "prefers others. This needs the right to patch nodes. Nodes of Karpenter get none: it may add a node "
-        "rather than use one with a soft taint.",
+        "softTaint: a PreferNoSchedule taint on hot nodes while a run evicts, not on Karpenter's.",
     )
     steer_nodes: Literal["hot", "aboveCoolTo"] = setting(
         "hot",
-        "With steer: which nodes get the taint. aboveCoolTo: also those that are not hot but above their "
-        "coolTo in any resource, or of unknown load; nodes that the policy never takes for hot get none.",
+        "With steer: which nodes get the taint; aboveCoolTo: also those above coolTo, or of unknown load.",
     )
     steer_limit: Duration = setting(
         900.0,
-        "With steer: a run begins no wave of a plan after this time.",
+        "With steer: a plan begins no wave after this time.",
         gt=0,
     )
 
@@ -403,8 +387,7 @@ class Safety(PolicyModel):
 
     pause: bool = setting(
         False,
-        "Evict nothing, also in a run that is at work; rebalancer pause does the same for all runs of a "
-        "Lease.",
+        "Evict nothing, also in a run that is at work.",
     )
     max_not_ready_nodes: AmountField = setting(
         Amount(5, percent=True),
@@ -412,22 +395,19 @@ class Safety(PolicyModel):
     )
     max_pending_pods: AmountField = setting(
         Amount(20),
-        "Stop when more pods than this are Pending; a percentage is of the pods when the plan was made.",
+        "Stop when more pods than this are Pending.",
     )
     unknown_scheduler: Literal["stop", "proceed"] = setting(
         "stop",
-        "What to do when it cannot be determined whether a scheduler is alive: stop keeps its pods, and "
-        "stops a run that moves no others. One that is known to be down always does so.",
+        "When nothing shows whether a scheduler is alive: its pods stay, or move.",
     )
     other_deschedulers: Literal["refuse", "allow"] = setting(
         "refuse",
-        "What a run does where another descheduler runs, or a CronJob that is not suspended starts one. It "
-        "is known by the name of its image, such as descheduler or koord-descheduler.",
+        "What a run does beside another descheduler.",
     )
     min_agreement: Percentage | None = setting(
         None,
-        "Share of the scheduler's own decisions that must be known to have landed as computed (rebalancer "
-        "agreement) for a run to act.",
+        "Share of the scheduler's own decisions that must agree (rebalancer agreement) for a run to act.",
     )
 
 

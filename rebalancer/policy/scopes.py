@@ -49,7 +49,7 @@ class Scope(PolicyModel):
 
     node_selector: Selector | None = setting(None, "Only for pods on nodes with these labels.")
     namespaces: Annotated[tuple[NamespaceName, ...], Unique] = setting(
-        (), "Only for pods of these namespaces, such as team-*."
+        (), "Only for pods of these namespaces."
     )
 
     @property
@@ -128,7 +128,7 @@ class _Zoned(Scope):
 
     time_zone: str = setting(
         "UTC",
-        "Time zone: UTC, or a name of the tz database with its region.",
+        "UTC, or a name of the tz database.",
         pattern=_ZONE_PATTERN,
         examples=["Europe/Berlin"],
     )
@@ -189,11 +189,11 @@ class Window(_Zoned):
 
     days: Annotated[
         tuple[Day, ...], Unique, BeforeValidator(_days, json_schema_input_type=list[_DayOrDays])
-    ] = setting(_DAYS, "Days on which the window begins, such as Sat or Mon-Fri.", min_length=1)
+    ] = setting(_DAYS, "Days on which it begins, such as Mon-Fri.", min_length=1)
     from_time: TimeOfDay = Field(alias="from", description="When it begins.")
     to_time: TimeOfDay = Field(
         alias="to",
-        description="When it ends: on the next day if not later than from, after 24 hours if equal.",
+        description="When it ends, on the next day if not later than from.",
     )
 
     def holds(self, now: float) -> bool:

@@ -98,7 +98,7 @@ HOT_NODES = Metric(
 )
 UNSOLVED_NODE = Metric(
     "rebalancer_unsolved_node",
-    "1 for a hot node that stays hot after the plan, with what keeps most of its pods, else NoPods.",
+    "1 for a node that stays hot after the plan, with what keeps most of its pods.",
     ("node", "reason"),
     of_plan=_unsolved,
 )
@@ -112,34 +112,31 @@ SUCCESS_TIME = Metric(
 RUNS = Metric("rebalancer_runs_total", "Runs, by their exit code.", ("exit_code",), MetricKind.COUNTER)
 STOPS = Metric(
     "rebalancer_stops_total",
-    f"Runs that stopped before the end of their plan, by the reason ({', '.join(Stop)}).",
+    f"Runs that stopped early, by the reason ({', '.join(Stop)}).",
     ("stop",),
     MetricKind.COUNTER,
 )
 EVICTIONS = Metric(
     "rebalancer_evictions_total",
-    f"Evictions that were requested, by result, reason ({_STRATEGIES}) and namespace, for "
-    f"the {MAX_NAMESPACES} namespaces evicted from last.",
+    f"Evictions by result, reason ({_STRATEGIES}) and namespace, of the last {MAX_NAMESPACES} namespaces.",
     ("result", "reason", "namespace"),
     MetricKind.COUNTER,
 )
 LANDINGS = Metric(
     "rebalancer_landings_total",
-    "Replacements that landed: on the node the plan held likeliest, on another it "
-    "listed, on one it did not list but allows, or on one it does not allow.",
+    "Replacements by where they landed: Likeliest, Listed, Allowed but not listed, NotAllowed.",
     ("landing",),
     MetricKind.COUNTER,
 )
 LEADER = Metric("rebalancer_leader", "1 for the replica that acts; in plan mode, for each.")
 POLICY_CURRENT = Metric(
     "rebalancer_policy_last_reload_successful",
-    "0 while the policy file cannot be used: nothing is evicted, and plans are made by the one before it.",
+    "0 while the policy file cannot be used, and nothing is evicted.",
 )
 DECISIONS = Metric(
     "rebalancer_scheduler_decisions_total",
-    "Pods that schedulers bound, by profile (the first 64) and by what was computed: AsComputed; "
-    "InAnotherOrder of what happened within two seconds; Missed; Unpredictable. Pods left out of a storm are "
-    "not counted.",
+    "Pods that schedulers bound, by profile and by whether they decided AsComputed; also "
+    "InAnotherOrder, Missed, Unpredictable.",
     ("profile", "result"),
     MetricKind.COUNTER,
 )

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution.events import EVENT_KINDS
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, Metric
 from rebalancer.state.results import Result
 
 _HEAD = """\
-# What rebalancer returns, writes and honours
+# Exit codes, metrics, annotations
 """
 _OUTCOMES = """\
 ## Outcomes of a run
 
-Each move of a run ends in one of these (`outcomes[].result` in JSON). The exit code of the run is that of
-the worst, unless something else stopped the run.
+Each move of a run ends in one of these (`outcomes[].result` in JSON). The worst decides the exit code.
 """
 _METRICS = """\
 ## Metrics
 
 `rebalancer serve` answers them at `/metrics`. `rebalancer run --metrics-textfile FILE` writes them for the
-textfile collector of the node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are
-of the last run. Counters and histograms add up over the runs of a process: `rebalancer run` begins them anew.
+node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are of the last run.
 """
 _SERVICE = """\
 Only `rebalancer serve` has these:
@@ -32,7 +29,7 @@ Only `rebalancer serve` has these:
 _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
-rebalancer annotates no pod. It honours these, most of which Kubernetes and other tools have made known:
+rebalancer annotates no pod. You may set these:
 """
 _EVENTS = """\
 ## Events
@@ -40,22 +37,20 @@ _EVENTS = """\
 Runs that act write events of the API group `events.k8s.io/v1`:
 
 @EVENTS@
-What is so in run after run is said once an hour.
-
-Every eviction request carries the annotations `requester: rebalancer` and `reason`, for audit logs and for
-admission webhooks.
+An event that repeats from run to run is written once an hour. Every eviction request has the annotations
+`requester: rebalancer` and `reason`, for audit logs and webhooks.
 """
-# What the annotations mean; a test holds this to the annotations that are read.
+SET_BY_KUBERNETES = frozenset(
+    {
+        "batch.kubernetes.io/job-index-failure-count",
+        "batch.kubernetes.io/job-index-ignored-failure-count",
+        "kubernetes.io/config.mirror",
+        "kubernetes.io/config.source",
+        "kubernetes.io/limit-ranger",
+    }
+)
+# What the others mean; a test holds both to the annotations that rebalancer reads.
 ANNOTATIONS = {
-    "batch.kubernetes.io/job-index-failure-count": (
-        "how often the index of an indexed Job has failed; see `backoffLimitPerIndex` (`JobWouldFail`)"
-    ),
-    "batch.kubernetes.io/job-index-ignored-failure-count": (
-        "with the one before: how long the Job waits before it replaces the pod (`GracePeriod`)"
-    ),
-    "kubernetes.io/limit-ranger": (
-        "what a LimitRange added to the pod: its replacement differs where none does so now (`Unpredictable`)"
-    ),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": (
         "`false`: the pod is never evicted (`Annotation`); `true`: it is not protected by `LocalStorage`"
     ),
@@ -64,25 +59,23 @@ ANNOTATIONS = {
     ),
     "controller.kubernetes.io/pod-deletion-cost": ("of equally good pods the cheaper one is moved"),
     "rebalancer/evict": (
-        "`false`, also as `False`, `no`, `off`, `never` or `0`: the pod is never evicted (`Annotation`);"
-        " any other value lifts the protections of the policy, but none that always holds"
+        "`false`: the pod is never evicted (`Annotation`); `true`: the protections of the policy do "
+        "not count,"
+        " but those of Kubernetes do"
     ),
     "descheduler.alpha.kubernetes.io/evict": (
-        "as `rebalancer/evict`; with `false` descheduler itself does the opposite"
+        "as `rebalancer/evict`; to the descheduler `false` means the opposite"
     ),
     "descheduler.alpha.kubernetes.io/eviction-in-progress": (
-        "somebody evicts the pod in the background already: it is leaving (`Terminating`)"
+        "somebody else evicts the pod already (`Terminating`)"
     ),
     "descheduler.alpha.kubernetes.io/prefer-no-eviction": "the pod is never evicted (`Annotation`)",
     "gang.scheduling.koordinator.sh/name": "the pod is placed together with others (`Unpredictable`)",
     "karpenter.sh/do-not-disrupt": (
-        "a duration: the pod is not evicted before it is that old; any other value but `false`: never"
-        " (`Annotation`)"
+        "a duration: the pod is not evicted before it is that old; `true`: never (`Annotation`)"
     ),
-    "kubernetes.io/config.mirror": "marks the copy of a static pod, which is never evicted (`StaticPod`)",
-    "kubernetes.io/config.source": "`file` or `http`: a static pod, which is never evicted (`StaticPod`)",
     "rebalancer/max-lifetime": (
-        "a duration: how old the pod may become where `strategies.lifetime` is on; else: never too old"
+        "a duration: how old `strategies.lifetime` lets the pod become; `never`: it stays"
     ),
     "scheduling.koordinator.sh/eviction-cost": "2147483647: the pod is never evicted (`Annotation`)",
 }
@@ -94,7 +87,7 @@ def outputs_page() -> str:
     results = [(f"`{item.value}`", item.meaning, str(int(item.exit_code))) for item in Result]
     ours = [metric for metric in METRICS if metric not in SERVICE_METRICS]
     events = [(kind.about, kind.type, f"`{kind.reason}`", kind.note) for kind in EVENT_KINDS]
-    annotations = [(f"`{name}`", ANNOTATIONS.get(name, "")) for name in sorted(HONOURED_ANNOTATIONS)]
+    annotations = [(f"`{name}`", meaning) for name, meaning in sorted(ANNOTATIONS.items())]
     parts = (
         _HEAD,
         "## Exit codes\n\n" + _table(("code", "meaning"), codes),

@@ -22,12 +22,15 @@ Entry = dict[str, Any]
 _HEAD = """\
 # Every key of a policy
 
-Generated from the policy's schema, which `rebalancer policy schema` prints for editors. `rebalancer policy
-init` prints a commented policy to start from, and `rebalancer policy show FILE` one with every default
-filled in. Keys that mean the same in several places are explained at the first of them. Durations are
-written as `90s`, `15m` or `1h30m`, percentages as `80%` or, where no number may stand instead, as `80`;
-a percentage of pods or nodes is rounded up, so that 10% of 3 is 1. A switch is `true` or `false`. A policy
-begins with:
+[Writing a policy](tuning.md) says how to start. `rebalancer policy show FILE` prints a policy with every
+default filled in, and `rebalancer policy schema` the JSON schema for editors.
+
+* The second column is the default. *Or* separates it from other values. *E.g.* means that there is no
+  default, or an empty one, and shows a value.
+* Durations are written as `90s`, `15m` or `1h30m`. A percentage of pods or nodes is rounded up.
+* Keys that mean the same in several places are explained at the first of them.
+
+A policy begins with:
 
 ```yaml
 apiVersion: rebalancer/v1alpha1
@@ -39,7 +42,8 @@ _SKIPPED = ("apiVersion", "kind")
 _DURATION = "duration"
 _SHARE = "percentage"
 Row = tuple[str, Entry, str, str]  # path, entry, value in words, default
-_NOTHING = ("unset", "required", "`[]`", "`{}`")  # defaults that show nothing of the value
+_NOTHING = ("unset", "required", "`[]`", "`{}`", '`""`')  # defaults that show nothing of the value
+_NO_DEFAULT = (*_NOTHING, "below", "as there")
 
 
 def policy_page() -> str:
@@ -54,9 +58,7 @@ def policy_page() -> str:
             continue
         meaning = entry.get("description") or _resolved(entry, whole).get("description", "")
         rows = "".join(_table(_rows(name, entry, whole, listed), shown, known))
-        parts.append(
-            f"## {name}\n\n{meaning}\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}"
-        )
+        parts.append(f"## {name}\n\n{meaning}\n\n| key | default | meaning |\n|---|---|---|\n{rows}")
     return "\n".join(parts)
 
 
@@ -105,15 +107,32 @@ def _table(rows: Iterable[Row], shown: dict[str, Any], known: dict[tuple[str, ..
             yield from (_row(*row, example=shown.get(row[0])) for row in group)
         else:
             keys = ", ".join(_code(row[0]) for row in group)
-            yield f"| {keys} | as in `{same}` | | |\n"
+            yield f"| {keys} | as in `{same}` | |\n"
 
 
 def _row(path: str, entry: Entry, unit: str, default: str, *, example: Any) -> str:
     meaning = str(entry.get("description", "")).replace("|", "\\|").replace("\n", " ")
-    if default in _NOTHING and "keys below" not in unit and "keys of" not in unit:
+    return f"| `{path}` | {_cell(entry, unit, default, example)} | {meaning} |\n"
+
+
+def _cell(entry: Entry, unit: str, default: str, example: Any) -> str:
+    """The default of a key and its other values, or an example, or where its keys are listed."""
+    if "keys of" in unit or ("keys below" in unit and default in _NO_DEFAULT):
+        return unit
+    if "keys below" in unit:
+        return f"{default} or keys below"
+    if default in _NOTHING:
         text = _code(_flow(example)) if example is not None else _other(entry, unit)
-        default = f"{default}, e.g. {text}" if text else default
-    return f"| `{path}` | {unit} | {default} | {meaning} |\n"
+        required = "required, " if default == "required" else ""
+        return f"{required}e.g. {text}" if text else default
+    others = [_code(value) for value in _values_of(entry) if value not in default]
+    return " or ".join([default, *others])
+
+
+def _values_of(entry: Entry) -> list[str]:
+    """The values that a key, or each item of its list, may have where they are named one by one."""
+    items = entry.get("items", entry)
+    return [str(value) for value in items.get("enum", ())]
 
 
 def _other(entry: Entry, unit: str) -> str:
@@ -199,8 +218,9 @@ def _default(entry: Entry, value: str, *, required: bool) -> str:
         return "unset" if not default else "below"
     if isinstance(default, float) and default.is_integer():
         default = int(default)
-    shown = default if isinstance(default, str) and default else json.dumps(default)
-    return _code(shown)
+    if isinstance(default, list | dict) and default:
+        return _code(_flow(default))
+    return _code(default if isinstance(default, str) and default else json.dumps(default))
 
 
 def _value(entry: Entry, whole: Entry) -> str:

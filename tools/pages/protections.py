@@ -12,12 +12,12 @@ from rebalancer.planning.reasons import Reason, groups
 _HEAD = """\
 # What protects pods
 
-A plan lists every pod on a hot node that it does not move, with one of the codes below and a sentence about
-that pod. `rebalancer plan --all` prints the whole list, and `rebalancer explain pod/NAMESPACE/NAME`
-explains one pod. The codes are `kept[].reason` in JSON and the label `reason` of metrics; `verdict` in the
-JSON of `explain` is one of them, or `Moved`, `Removed`, `Evictable`, `NodeNotHot` or `Pending`. `BLOCKED BY`
-(`obstacles` in JSON) names the settings that keep most of the load; a pod that several rules keep counts
-for the first of them.
+Every pod that stays has one of the codes below, with a sentence about that pod. `rebalancer plan --all` lists
+them, and `rebalancer explain pod/NAMESPACE/NAME` names every rule that protects one pod. Change the setting,
+or annotate the pod, if you want it to move.
+
+In JSON the code is `kept[].reason`; `verdict` of `explain` may also be `Moved`, `Removed`, `Evictable`,
+`NodeNotHot` or `Pending`.
 """
 
 

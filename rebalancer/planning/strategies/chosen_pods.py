@@ -54,7 +54,7 @@ class ConditionFor(PolicyModel):
     type: str = Field(min_length=1, description="Its type.")
     status: str = Field(default="", description="True, False or Unknown; any when empty.")
     reason: str = Field(default="", description="Its reason; any when empty.")
-    min_since: Duration = Field(default=0.0, description="It must have been so for this long.")
+    min_since: Duration = Field(default=0.0, description="For at least this long.")
 
     @model_validator(mode="after")
     def _is_read(self) -> Self:
@@ -80,11 +80,10 @@ class ChosenStates(ChosenPods):
 
     states: Texts = Field(
         default=(),
-        description="Only with one of these phases, or reasons of the pod or a container, such as Pending, "
-        "Evicted or CrashLoopBackOff.",
+        description="Only with one of these phases or reasons, such as CrashLoopBackOff.",
     )
     conditions: tuple[ConditionFor, ...] = Field(default=(), description="Only with one of these conditions.")
-    exit_codes: Codes = Field(default=(), description="Only with a container that ended with one of these.")
+    exit_codes: Codes = Field(default=(), description="Only if a container ended with one of these.")
     including_init_containers: bool = Field(default=False, description="Look at init containers as well.")
 
     @property

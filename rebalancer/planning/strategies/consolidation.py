@@ -63,46 +63,41 @@ class ConsolidationSettings(PolicyModel):
     )
     thresholds: Mapping[Requestable, Annotated[float, Field(ge=0, le=100)]] = Field(
         default={},
-        description="Percent of allocatable up to which each of these is requested on nodes that may be "
-        "emptied: cpu, memory, extended resources, and for pods their number. By default it does not matter.",
+        description="Empty only nodes with at most this percentage requested: cpu, memory, extended "
+        "resources, pods.",
     )
     number_of_nodes: int = Field(
         default=0,
         ge=0,
-        description="Nodes are emptied only while more ready nodes than so many are within thresholds, empty "
-        "ones included.",
+        description="Empty nodes only while more ready ones than this are within thresholds.",
     )
     eviction_modes: Annotated[tuple[Literal["OnlyThresholdingResources"], ...], Unique] = Field(
         default=(),
-        description="OnlyThresholdingResources: a node is not emptied if a pod of it requests none of the "
+        description="OnlyThresholdingResources: skip nodes running a pod that requests none of the "
         "resources of thresholds.",
     )
     max_nodes: int = Field(default=2, ge=1, description="Most nodes emptied in a run.")
-    keep: AmountField = Field(default=Amount(1), description="Least nodes that stay in use.")
+    keep: AmountField = Field(default=Amount(1), description="Nodes that stay in use.")
     max_requested: Percent = Field(
-        default=100.0, description="Percent of cpu and of memory up to which requests may fill a node."
+        default=100.0, description="Percentage of cpu and memory up to which requests may fill a node."
     )
-    min_node_age: Duration = Field(default=3600.0, description="A younger node is not emptied.")
+    min_node_age: Duration = Field(default=3600.0, description="Skip younger nodes.")
     settle: Duration = Field(
-        default=3600.0, description="A node that a run moved pods from or to is not emptied for so long."
+        default=3600.0, description="Skip nodes that a run moved pods from or to within this time."
     )
     taint_for: Duration = Field(
         default=0.0,
-        description="With more than 0s, nodes have a NoSchedule taint while they are emptied and so long "
-        "afterwards. This needs the right to patch nodes.",
+        description="Nodes have a NoSchedule taint while they are emptied and so long afterwards; 0s: none.",
     )
     prices: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         default={},
-        description="Price of a node by its label node.kubernetes.io/instance-type, unless it has the "
-        "annotation rebalancer/price. Without any price every node saves the same.",
+        description="Price of a node by its label node.kubernetes.io/instance-type.",
     )
     prices_file: str = Field(
         default="",
-        description="A file of more prices beside the policy, in YAML or JSON; prices comes first.",
+        description="A file of more prices beside the policy.",
     )
-    allow_karpenter: bool = Field(
-        default=False, description="Also nodes of Karpenter, which consolidates them itself."
-    )
+    allow_karpenter: bool = Field(default=False, description="Also empty nodes of Karpenter.")
 
     @model_validator(mode="after")
     def _names_resources(self) -> Self:

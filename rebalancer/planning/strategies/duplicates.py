@@ -33,10 +33,7 @@ class Duplicates(Strategy):
     """Spreads the pods of workloads over nodes, as RemoveDuplicates of descheduler is meant to."""
 
     name = "duplicates"
-    description = (
-        "Move pods of a workload off nodes that run more than an even share of them, to nodes that run "
-        "fewer, by the fewest moves."
-    )
+    description = "Move pods of a workload off nodes that run more than an even share of them."
     settings_type = ChosenPods
     settings: ChosenPods
     settled = "its node runs no more than an even share of them any more"

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 class FailedSettings(PolicyModel):
     """Which failed pods are removed: all of them, or those that meet every condition."""
 
-    min_age: Duration = Field(default=0.0, description="Only pods created at least so long ago.")
+    min_age: Duration = Field(default=0.0, description="Only pods at least this old.")
     reasons: Texts = Field(default=(), description="Only with one of these reasons.")
-    exit_codes: Codes = Field(default=(), description="Only with a container that ended with one of these.")
+    exit_codes: Codes = Field(default=(), description="Only if a container ended with one of these.")
     including_init_containers: bool = Field(default=False, description="Look at init containers as well.")
     exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds.")
-    bare_pods: bool = Field(default=False, description="Also pods without a controller that exists.")
+    bare_pods: bool = Field(default=False, description="Also pods without a controller.")
 
 
 class Failed(Strategy):
     """Removes pods of phase Failed, as RemoveFailedPods of descheduler does."""
 
     name = "failed"
-    description = "Remove pods that have failed. Nothing takes their place."
+    description = "Remove pods that have failed."
     settings_type = FailedSettings
     settings: FailedSettings
     replaces = {

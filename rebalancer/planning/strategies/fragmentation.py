@@ -36,16 +36,15 @@ class FragmentationSettings(PolicyModel):
     """For what room is made."""
 
     pending_for: Duration = Field(
-        default=300.0, description="Pods that have been unschedulable for at least so long."
+        default=300.0, description="Only for pods that have been unschedulable for so long."
     )
     workloads: Annotated[tuple[_Key, ...], Unique] = Field(
         default=(),
-        description="Workloads, as namespace/Kind/name, of which one more pod, as large as their largest, is "
-        "always to fit.",
+        description="Workloads, as namespace/Kind/name, of which one more pod is always to fit.",
     )
-    resizes: bool = Field(default=True, description="Pods whose in-place resize is Deferred.")
+    resizes: bool = Field(default=True, description="Also for pods whose in-place resize is Deferred.")
     despite_preemption: bool = Field(
-        default=False, description="Also pods for which the scheduler would preempt others."
+        default=False, description="Also for pods for which the scheduler would preempt others."
     )
 
 
@@ -54,10 +53,7 @@ class Fragmentation(Strategy):
 
     name = "fragmentation"
     label = "MadeRoom"
-    description = (
-        "Make room on a node for a pod that fits nowhere, for a deferred resize, or for one more pod of a "
-        "workload."
-    )
+    description = "Make room on one node for a pod that fits on none."
     settings_type = FragmentationSettings
     settings: FragmentationSettings
     settled = "nothing needs the room that it would make any more"

@@ -38,9 +38,7 @@ class LifetimeSettings(ChosenStates):
         description="Pods that were created longer ago. Without it, states, conditions and exitCodes, only "
         f"pods with the annotation {MAX_LIFETIME}.",
     )
-    bare_pods: bool = Field(
-        default=False, description="Also pods that have finished and have no controller that exists."
-    )
+    bare_pods: bool = Field(default=False, description="Also finished pods without a controller.")
 
     @property
     def is_for_all(self) -> bool:
@@ -52,10 +50,7 @@ class Lifetime(Strategy):
     """Replaces pods by their age, as PodLifeTime of descheduler does, and removes old ones that finished."""
 
     name = "lifetime"
-    description = (
-        "Replace pods that are too old, the oldest first and on any node, those of a workload one after the "
-        "other. Pods that have finished are removed."
-    )
+    description = "Replace pods that are too old, the oldest first."
     settings_type = LifetimeSettings
     settings: LifetimeSettings
     one_by_one = True

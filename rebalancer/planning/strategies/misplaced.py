@@ -75,27 +75,21 @@ class MisplacedSettings(ChosenPods):
 
     filters: Annotated[tuple[_Filter, ...], Unique] = Field(
         default=get_args(_Filter),
-        description="Only pods that one of these filters would reject on their own node.",
+        description="Filters that count.",
     )
     excluded_taints: Annotated[tuple[_TaintPattern, ...], Unique] = Field(
         default=(*LEAVING_TAINTS, *CONDITION_TAINTS),
-        description="Taints that make no pod misplaced: key, key=value or prefix/*. By default those of "
-        "nodes that are about to be removed, and those of a node's condition.",
+        description="Taints that do not count: key, key=value or prefix/*.",
     )
     included_taints: Annotated[tuple[_TaintPattern, ...], Unique] | None = Field(
         default=None,
-        description="Only these taints make a pod misplaced, by default all; with some, excludedTaints are "
-        "none unless stated.",
+        description="Only these taints count; then excludedTaints is empty unless stated.",
     )
-    preferred_node_affinity: bool = Field(
-        default=False, description="Also pods for which the scheduler now prefers a node by node affinity."
-    )
+    preferred_node_affinity: bool = Field(default=False, description="Also by preferred node affinity.")
     preferred_pod_affinity: bool = Field(
-        default=False, description="Also by affinity and anti-affinity to other pods that it prefers."
+        default=False, description="Also by preferred affinity and anti-affinity to pods."
     )
-    prefer_no_schedule: bool = Field(
-        default=False, description="Also pods that do not tolerate a taint PreferNoSchedule of their node."
-    )
+    prefer_no_schedule: bool = Field(default=False, description="Also by taints PreferNoSchedule.")
 
     @model_validator(mode="after")
     def _included_taints_count(self) -> Self:
@@ -111,10 +105,7 @@ class Misplaced(Strategy):
     """Finds violations pod by pod, in order of node and name."""
 
     name = "misplaced"
-    description = (
-        "Move pods that the scheduler would no longer place on their node because of labels, taints, "
-        "affinity, spread or ports; a cordon does not count."
-    )
+    description = "Move pods that the scheduler would no longer place on their node."
     settings_type = MisplacedSettings
     settings: MisplacedSettings
     replaces = {

@@ -30,17 +30,14 @@ if TYPE_CHECKING:
 class RestartsSettings(ChosenStates):
     """Which pods were restarted too often: those that meet everything that is said here."""
 
-    threshold: int = Field(default=100, ge=1, description="Pods whose containers were restarted so often.")
+    threshold: int = Field(default=100, ge=1, description="Restarts from which on a pod moves.")
 
 
 class Restarts(Strategy):
     """Moves pods by their restarts, as RemovePodsHavingTooManyRestarts of descheduler does."""
 
     name = "restarts"
-    description = (
-        "Move pods whose containers were restarted too often to another node, the most restarts first, those "
-        "of a workload one after the other."
-    )
+    description = "Move pods whose containers were restarted too often to another node."
     settings_type = RestartsSettings
     settings: RestartsSettings
     one_by_one = True

@@ -39,11 +39,11 @@ class TopologySpreadSettings(PolicyModel):
     """Which constraints are to hold for running pods as well."""
 
     constraints: Annotated[tuple[Literal["DoNotSchedule", "ScheduleAnyway"], ...], Unique] = Field(
-        default=("DoNotSchedule",), description="Those with one of these as whenUnsatisfiable."
+        default=("DoNotSchedule",), description="Constraints with one of these as whenUnsatisfiable."
     )
     default_constraints: bool = Field(
         default=False,
-        description="Also those that the scheduler's configuration has for pods without any of their own.",
+        description="Also the scheduler's default constraints.",
     )
 
 
@@ -51,7 +51,7 @@ class TopologySpread(Strategy):
     """Moves pods from the fullest domains of each constraint that does not hold."""
 
     name = "topologySpread"
-    description = "Spread pods again, by the fewest moves, whose constraints hold no more."
+    description = "Move the fewest pods that satisfy topology spread constraints again."
     settings_type = TopologySpreadSettings
     settings: TopologySpreadSettings
     settled = "its topology spread constraints hold without moving it"
