@@ -30,15 +30,15 @@ class FileInForce(Generic[T]):
 
     what = "the file"
     meanwhile = "the one before stays in force"  # what follows from a file that is refused
+    refused = ""  # why the file as it is now is not in force
+    _asked = False
 
     def __init__(self, path: Path, parse: Callable[[str, str], T]) -> None:
         """Read it for the first time. Raises InputError: a service does not start with a bad file."""
         self._path: Path | None = path if files.is_file(path) else None  # a pipe cannot be read again
         self._parse = parse
         self._text = read_text(path)
-        self._asked = False
         self.loaded = parse(self._text, str(path))
-        self.refused = ""  # why the file as it is now is not in force
 
     def ask(self) -> None:
         """Have the file read at the next chance, and say what came of it; may be called by a signal."""
@@ -84,8 +84,6 @@ class PolicyInForce(FileInForce[LoadedPolicy]):
             super().__init__(path, parse_policy_file)
             return
         self._path = None
-        self._asked = False
-        self.refused = ""
         self.loaded = default_policy()
 
     def _named(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.service.policy_in_force import PolicyInForce
+from rebalancer.service.policy_in_force import FileInForce, PolicyInForce
 
 POLICY = """\
 apiVersion: rebalancer/v1alpha1
@@ -81,6 +81,24 @@ def test_who_asks_is_answered_even_if_nothing_changed(path: Path, caplog: pytest
         policy.refresh()
         policy.refresh()
     assert caplog.messages == ["the policy first is unchanged, and in force"]
+
+
+def test_a_file_that_has_not_changed_is_not_spoken_of_unless_somebody_asks(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = FileInForce(path, lambda text, _: len(text))
+    with caplog.at_level(logging.INFO):
+        assert not file.refresh()
+        assert caplog.messages == []
+        file.ask()
+        assert not file.refresh()
+        path.write_text("another")
+        assert file.refresh()
+    assert caplog.messages == [
+        f"the file {path} is unchanged, and in force",
+        f"the file {path} is in force from now on",
+    ]
+    assert file.loaded == len("another")
 
 
 def test_the_file_is_read_again_before_it_is_in_force(path: Path) -> None:
