@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 
 class Span(msgspec.Struct):
-    """A piece of work; times in Unix seconds, durations by a clock that only moves forward."""
+    """A piece of work; times in Unix seconds, durations by the monotonic clock."""
 
     name: str
     fields: dict[str, Value]

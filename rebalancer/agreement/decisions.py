@@ -34,7 +34,7 @@ MAX_WEIGHT = 100  # of a score plugin, as the API server of its configuration ha
 
 
 class Result(StrEnum):
-    """What became of one decision beside what was computed."""
+    """How one real decision compares with the model."""
 
     AS_COMPUTED = "AsComputed"
     REORDERED = "InAnotherOrder"  # of what happened within the same two seconds

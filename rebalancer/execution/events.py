@@ -19,8 +19,8 @@ A failure of the state or the journal stops the run, before its next request at 
 told of the event even so. One that only shows the run never stops it: its failure is logged once.
 
 By Kubernetes' own Events ``kubectl describe`` shows why a pod was evicted or a node stays hot.
-What is so in run after run is said once an hour: to count it in a series, as other controllers do, takes the
-right to change anybody's Events. Those of nodes and of the Lease are only written by runs that act.
+An event that repeats from run to run is written once an hour: to count it in a series, as other controllers
+do, takes the right to change anybody's Events. Only runs that act write those of nodes and of the Lease.
 
     12:00  node-1 stays hot, its pods have local storage      an Event
     12:15  the same                                           409: it is said already

@@ -182,7 +182,7 @@ def _end_of(path: Path) -> tuple[bytes, int]:
 
 
 def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
-    """The lines before a request that no other line about the same pod follows: its outcome is unknown."""
+    """Lines `evicting` without a later line for that pod: evictions of unknown outcome."""
     last: dict[Any, Mapping[str, Any]] = {}
     for line in lines:
         if line.get("uid"):

@@ -104,7 +104,7 @@ def duration_of(spec: dict[str, Any], default: float) -> float:
 
 
 class HeldLease(msgspec.Struct, eq=False):
-    """A lease that this run took. All durations are by a clock that only moves forward."""
+    """A lease that this run took. All durations are by the monotonic clock."""
 
     _lease: RunLease
     _began: float  # when the write that took it, or renewed it last, began
@@ -279,7 +279,7 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         return f"lease {self._namespace}/{self._name}"
 
     def now(self) -> float:
-        """Seconds, by a clock that only moves forward."""
+        """Seconds, by the monotonic clock."""
         return self.api.retries.clock()
 
     def within(self, seconds: float) -> RunLease:

@@ -245,8 +245,8 @@ def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
     if scenarios.are_some:
         yield PlanWarning(
             About.SCHEDULER,
-            "chances of landings are rough: equal nodes lead to more courses of the plan than the "
-            f"{len(scenarios.all)} that were followed",
+            f"chances of landings are approximate: the plan follows only {len(scenarios.all)} of the ways in "
+            "which equal nodes may be chosen",
         )
 
 
@@ -277,7 +277,7 @@ def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
         rates = " and ".join(inputs.policy.limits.rates)
         yield f"no state of earlier runs: what they evicted is not counted against {rates}"
     if inputs.state is None and runs > 1 and inputs.policy.hot_nodes.every_rule:
-        yield f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met"
+        yield f"no state of earlier runs: hot nodes count as hot in {runs} runs (hotNodes.forRuns)"
     yield from _figures_that_differ(inputs)
     leaving = leaving_load(inputs, prepared.hotness, prepared.eviction.leaving)
     yield from (f"{name}: {words}" for name, words in leaving.items())
@@ -320,8 +320,8 @@ def _figures_that_differ(inputs: PlanningInputs) -> Iterator[str]:
     names = inputs.snapshot.nodes.names
     yield (
         f"pods use more than their nodes report: {named([names[at] for at in rows])} (most on {names[row]}: "
-        f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); nodes are hot "
-        "by their own figure, landings are held to the larger"
+        f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); a node's "
+        "own figure decides whether it is hot, the larger one what may land there"
     )
 
 

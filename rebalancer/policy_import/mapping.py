@@ -17,8 +17,8 @@ _MAX_NAME = 253  # characters of metadata.name
 
 _HEADER = "Imported from {}. Compare what it does with: rebalancer plan --policy THIS_FILE"
 _DIFFERENCES = (
-    "Where the file says nothing, these of ours hold and descheduler has no such thing: every eviction "
-    "needs a landing that serves it; limits (20 a run, 4 a node, 10 a namespace, 10 % of a workload), "
+    "Where the file says nothing, rebalancer also applies these rules, which descheduler lacks: every "
+    "eviction needs an acceptable landing; limits (20 a run, 4 a node, 10 a namespace, 10 % of a workload), "
     "evictable.minAge 10m, protected pods (SingleReplica, PersistentVolumes, namespace kube-system), "
     "hotNodes.forRuns 2; pods of Jobs (evictable.jobs) and those annotated prefer-no-eviction stay. "
     "Which pods move under limits is not left to chance."

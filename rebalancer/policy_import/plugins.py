@@ -27,7 +27,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "topologyBalanceNodeFit": True,
     },
 }
-"""Arguments by which a plugin does what its strategy does anyway."""
+"""Arguments that our strategy already implies."""
 _CHOOSING = (
     "namespaces",
     "labelSelector",
@@ -262,7 +262,7 @@ def _low_node_utilization(work: Import, plugin: Plugin) -> None:
         why = f"{rule}; load.sources: see metricsUtilization"
         work.drop(
             arguments.where("metricsUtilization"),
-            "one query for a node's hotness says nothing of what a pod brings along; load.sources with "
+            "a node-level query cannot tell how much load one pod takes with it; load.sources with "
             "prometheus and a preset measures cpu and memory of nodes and pods",
         )
     else:

@@ -350,7 +350,7 @@ def _is_own(plugin: Plugin, plugins: Sequence[Plugin], argument: str, setting: s
 
 
 def _once_each(work: Import, plugins: Sequence[Plugin]) -> list[Plugin]:
-    """The plugins without those that are enabled once more with other arguments."""
+    """The plugins, without those that are enabled twice with different arguments."""
     found: list[Plugin] = []
     for plugin in plugins:
         if all(item.name != plugin.name or _are_alike(item, plugin) for item in found):
@@ -462,7 +462,7 @@ def together(selectors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def strictest(key: str, values: Sequence[Any]) -> Any:
-    """The value that spares all that one of the values spares; None where there is none."""
+    """The strictest of the values; None where they cannot be compared."""
     kind, choose = _CHOICES.get(key, (None, max))
     return choose(values) if all(type(value) is kind for value in values) else None
 

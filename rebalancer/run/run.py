@@ -125,7 +125,7 @@ def min_ready_seconds_in(snapshot: Snapshot) -> Callable[[Move], float]:
 
 
 class PlanAge:
-    """The time since a plan was made, by a clock that only moves forward."""
+    """The time since a plan was made, by the monotonic clock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

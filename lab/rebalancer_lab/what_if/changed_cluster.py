@@ -436,9 +436,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         what = counted(guessed, "pod uses is not known: it is", "pods use is not known: they are")
         notes.append(f"what {what} counted with {'its' if guessed == 1 else 'their'} requests")
     if changes.added:
-        notes.append(
-            "a new node is taken to be as busy as its template without the pods that are not of a DaemonSet"
-        )
+        notes.append("a new node starts with the DaemonSet pods of its template only")
     unknown = [
         item.template for item, (row, _) in zip(changes.added, templates, strict=True) if not known[row]
     ]
@@ -447,7 +445,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
             f"how busy {unknown[0]} is, and so a new node like it, is not known: moves do not land there"
         )
     if drained or added or changes.added:
-        notes.append("every pod is placed after those above it, each of which is at its likeliest node")
+        notes.append("pods are placed in this order, those before at their likeliest nodes")
     neutral = dict.fromkeys(
         name for scheduler in inputs.schedulers for name in neutral_everywhere(scheduler.configuration)
     )

@@ -262,7 +262,7 @@ def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs,
 
 
 def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
-    """The class of the newest pods that the same controller has made of the same template."""
+    """The class of the controller's newest pods from this template."""
     pods = snapshot.pods
     rows = [row for row in _made_already(snapshot, asked) if pods.ready[row] and pods.node[row] >= 0]
     newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), row), default=None)

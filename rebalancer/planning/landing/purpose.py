@@ -45,7 +45,7 @@ class Purpose:
         return ()
 
     def objections(self, landings: Landings) -> Sequence[str]:
-        """(nodes,) why the pod is no better off on each, in words that follow its name; empty: it is."""
+        """(nodes,) why landing there does not help, phrased to follow the node's name; "" where it does."""
         return [""] * len(landings.rows)
 
     def objection(self, landings: Landings, at: int) -> str:

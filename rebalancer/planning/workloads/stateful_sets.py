@@ -58,7 +58,7 @@ def next_revision(record: Workload, pod_name: str) -> str:
 
 
 def is_rolling_out(record: Workload) -> bool:
-    """Whether a StatefulSet has pods left to replace by itself; one held at its partition has none."""
+    """Whether a rolling update of a StatefulSet is in progress; one paused at its partition is not."""
     status = record.status
     wanted = record.spec.replicas
     if not status.update_revision or not status.current_revision:

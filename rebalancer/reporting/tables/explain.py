@@ -200,10 +200,6 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     for resource, level in sorted(node.levels.items()):
         if not any(said.startswith(f"{resource} ") and said.endswith(level) for said in node.because):
             lines.message(f"{resource}: {level}", 2, "dim")
-    if node.score is not None:
-        lines.message(
-            f"the scheduler scores it {node.score:.0f} of 100 for a pod without constraints", 2, "dim"
-        )
     if node.uncounted:
         lines.message(f"no landing here is counted on: the node {node.uncounted}", 2, "yellow")
     if node.unsolved:

@@ -1,4 +1,4 @@
-"""Which of several equally good nodes is taken where the scheduler draws none: that of its start index.
+"""Since 1.35 the place where the scheduler's search starts breaks ties, not chance.
 
 From 1.35 on nothing is drawn among equal totals. The scheduler makes a heap of the feasible nodes in the
 order in which it found them, and takes its root. It finds them in the order of its node list, from the index

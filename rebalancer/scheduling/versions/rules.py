@@ -320,7 +320,7 @@ HEAP_TIES = Rule(
 )
 SHUFFLED_NODES = Rule(
     "order of nodes",
-    "the nodes that it finds when it starts come in no order, and not by name",
+    "nodes listed at the start of the scheduler are in no order, not sorted by name",
     since=35,
     gate=Gate("WatchListClient", exists_since=30),
     decides=False,

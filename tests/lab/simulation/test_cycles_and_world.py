@@ -247,7 +247,7 @@ def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants() -> None:
     run = _run(_inputs(policy=a_policy(hotNodes=rules)), cycles=4)
 
     assert [cycle.evictions for cycle in run.cycles] == [0, 0, 1, 0]
-    assert "hot in run 1 of the 3 wanted" in run.cycles[0].stopped
+    assert "hot in 1 of 3 required runs" in run.cycles[0].stopped
 
 
 @pytest.mark.parametrize(

@@ -364,7 +364,7 @@ def hot_once(state: RunState | None) -> Plan:
 def test_a_node_hot_for_the_first_run_is_left_alone() -> None:
     plan = hot_once(RunState())
     assert set(kept(plan).values()) == {"HotTooBriefly"}
-    assert because(plan, "web-0") == "its node is hot in run 1 of the 2 wanted"
+    assert because(plan, "web-0") == "its node was hot in 1 of 2 required runs"
 
 
 def test_a_run_too_soon_after_another_says_when_the_next_one_counts() -> None:
@@ -374,7 +374,7 @@ def test_a_run_too_soon_after_another_says_when_the_next_one_counts() -> None:
         (449.0, 1),
     ):  # of 7.5 minutes: a run 6 minutes later counts for nothing
         plan = hot_once(RunState(hot_streaks={"hot": 1}, hot_counted_at=moment - passed))
-        said = f"its node is hot in run 1 of the 2 wanted; the next run that counts: in {minutes} min"
+        said = f"its node was hot in 1 of 2 required runs; the next run that counts: in {minutes} min"
         assert because(plan, "web-0") == said
 
 
@@ -385,7 +385,7 @@ def test_a_node_hot_in_enough_runs_is_cooled() -> None:
 def test_without_a_state_enough_runs_are_assumed_and_the_plan_warns() -> None:
     plan = hot_once(None)
     assert moved(plan)
-    assert "no state of earlier runs: hotNodes.forRuns 2 is taken as met" in plan.warnings
+    assert "no state of earlier runs: hot nodes count as hot in 2 runs (hotNodes.forRuns)" in plan.warnings
 
 
 def test_a_protection_is_reported_before_the_hot_streak() -> None:

@@ -10,7 +10,7 @@ and with few placements: an estimate, and never part of the plan. Where a move b
 its cost, it goes on with what bolder levels of aggressiveness ask for.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
-    "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
+    "perRun 70 would bring 65 of 76 hot nodes to coolTo, not 20"
 
 The limit that is named is what the moves found need. On a large cluster fewer are looked for, so a lower one
 is named, with what that would give.
@@ -96,7 +96,7 @@ def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | N
     if runs < needed:
         wait = state.counts_in(inputs.now, spacing) if state else 0.0
         soonest = f"; the next run that counts: in {math.ceil(wait / 60)} min" if wait > 0 else ""
-        said = f"its node is hot in run {runs} of the {needed} wanted{soonest}"
+        said = f"its node was hot in {runs} of {needed} required runs{soonest}"
         return NotMoved(Reason.HOT_TOO_BRIEFLY, said)
     return None
 
@@ -126,7 +126,7 @@ class RaisedLimits:
             gain = f"leave {best.excess:.1f} points of excess, not {now.excess:.1f}"
         else:
             return ""
-        return f"with {best.words} this plan would {gain}"
+        return f"{best.words} would {gain}"
 
     def _binding(self) -> list[tuple[str, ...]]:
         """The limits that together keep pods of nodes above their coolTo, those that keep most first."""

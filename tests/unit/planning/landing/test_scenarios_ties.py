@@ -176,8 +176,8 @@ def test_a_plan_says_where_not_all_that_equal_nodes_lead_to_was_followed() -> No
     decided = PartialPlan(builder, {})
     rough = [text for text in build_plan(prepared, decided).warnings if "equal nodes" in text]
     assert rough == [
-        "chances of landings are rough: equal nodes lead to more courses of the plan than the 8 that were "
-        "followed"
+        "chances of landings are approximate: the plan follows only 8 of the ways in which equal nodes may "
+        "be chosen"
     ]
     followed = build_plan(prepared, follow_all(prepared, decided, strategies_of(prepared)))
     assert not [text for text in followed.warnings if "equal nodes" in text]

@@ -164,7 +164,7 @@ def test_nodes_with_a_soft_taint_that_are_not_hot_are_not_called_hot() -> None:
 
 
 def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
-    sentence = "with perRun 84 and perNamespace 45 this plan would bring 58 of 76 hot nodes to coolTo, not 20"
+    sentence = "perRun 84 and perNamespace 45 would bring 58 of 76 hot nodes to coolTo, not 20"
     text = plan_table(a_plan(strategies={"hotNodes": StrategyReport(moves=1, message=sentence)})).plain
     assert sentence in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80

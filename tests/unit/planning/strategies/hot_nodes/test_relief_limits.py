@@ -39,10 +39,7 @@ def cool(plan: Plan) -> int:
 def test_the_limit_that_binds_is_named_with_what_its_next_useful_value_would_give(
     of_policy: dict[str, int], words: str
 ) -> None:
-    assert (
-        two_hot_nodes(**of_policy).raised_limit
-        == f"with {words} this plan would bring 2 of 2 hot nodes to coolTo, not 0"
-    )
+    assert two_hot_nodes(**of_policy).raised_limit == f"{words} would bring 2 of 2 hot nodes to coolTo, not 0"
 
 
 @pytest.mark.parametrize("of_policy", [{"perRun": 4}, {"perNode": 1}, {"perRun": 3, "perNamespace": 3}])
@@ -58,9 +55,7 @@ def test_less_is_looked_for_in_a_large_cluster_and_what_is_said_of_it_is_as_true
     monkeypatch.setattr(relief, "_CELLS", 0)  # placements times nodes: as if there were many
     monkeypatch.setattr(relief, "_FEWEST_PLACEMENTS", 8)
     said = two_hot_nodes(perRun=1).raised_limit
-    raised = re.fullmatch(
-        r"with perRun (\d) this plan would leave ([\d.]+) points of excess, not [\d.]+", said
-    )
+    raised = re.fullmatch(r"perRun (\d) would leave ([\d.]+) points of excess, not [\d.]+", said)
     assert raised is not None
     assert 1 < int(raised[1]) < 6  # what all that may move would need
     benefit = two_hot_nodes(perRun=int(raised[1])).benefit
@@ -86,9 +81,7 @@ def test_less_excess_is_named_where_no_further_node_would_be_cool() -> None:
     nodes = [a_node("a", cpu=10), a_node("cool", cpu=100)]
     workloads = [held, a_workload("web", ["a"], cpu="700m"), a_workload("api", ["a"], cpu="600m")]
     plan = plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits={"perRun": 1})))
-    assert (
-        plan.raised_limit == "with perRun 2 this plan would leave 15.0 points of excess, not 27.0"
-    )  # 80 % and 86 %
+    assert plan.raised_limit == "perRun 2 would leave 15.0 points of excess, not 27.0"  # 80 % and 86 %
 
 
 def test_where_little_relief_keeps_pods_the_next_bolder_value_is_named_with_its_moves() -> None:
@@ -99,7 +92,7 @@ def test_where_little_relief_keeps_pods_the_next_bolder_value_is_named_with_its_
     workloads = [held, a_workload("small", ["a"] * 14, cpu="100m")]
     plan = plan_of(planning_inputs(nodes, workloads))
     assert plan.raised_limit == (
-        "with aggressiveness 4 and 14 further moves of 1 point each this plan would leave 25.0 points of "
+        "aggressiveness 4 and 14 further moves of 1 point each would leave 25.0 points of "
         "excess, not 53.0"  # 85 % and 99 %: those above 80 % count twice
     )
     bolder = plan_of(planning_inputs(nodes, workloads, policy=a_policy(planning={"aggressiveness": 4})))
