@@ -193,6 +193,16 @@ def test_a_run_that_only_asks_does_not_pause_between_waves() -> None:
     assert not run.time.slept
 
 
+def test_a_pause_between_waves_lasts_no_longer_than_the_run_may() -> None:
+    run = Run("web-1", "web-2")
+    began = run.time.now
+    moves = (a_move("web-1"), a_move("web-2", wave=2))
+    outcomes = run(*moves, execution=Execution(pause_between_waves=600), max_duration_seconds=60)
+    assert run.cluster.evicted == ["web-1"]
+    assert "longest duration of 60 s" in outcomes.stopped
+    assert run.time.now - began < 70
+
+
 def test_a_run_that_is_asked_to_stop_in_a_pause_ends_within_its_next_second() -> None:
     run = Run("web-1", "web-2")
     asked_at = run.time.now + 0.5
