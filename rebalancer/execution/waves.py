@@ -404,7 +404,7 @@ class _Run:
                 gone = verdict == POD_GONE or verdict.startswith(POD_LEAVING)
                 self._end(move, Result.GONE if gone else Result.SKIPPED, verdict)
                 continue
-            if verdict.landings != move.landings:
+            if verdict.chances != move.chances:
                 self._stream.publish(events.PlacedAgain(verdict))
             holding.append(verdict)
         return holding

@@ -39,7 +39,7 @@ from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.purpose import Peer
-from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.landing.scenarios import MoveEffect, Scenarios
 from rebalancer.planning.plan import Move
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -247,7 +247,12 @@ class PlannedMove(msgspec.Struct, frozen=True, eq=False):
 
     evaluation: Evaluation
     wave: int  # counted from 1
-    before: FloatArray  # (resources,) percent of the node left, when the move was planned
+    effect: MoveEffect
+
+    @property
+    def before(self) -> FloatArray:
+        """(resources,) percent of the node that is left, when the move was planned."""
+        return self.effect.source_before
 
     @property
     def candidate(self) -> Candidate:
@@ -413,6 +418,11 @@ class PlanBuilder:
         """The pods that its moves move."""
         return {move.candidate.row for move in self.moves}
 
+    @property
+    def wave(self) -> int:
+        """The number of the wave that is being planned, counted from 1."""
+        return self._wave.number
+
     def next_wave(self) -> None:
         """Begin a new wave, unless this one is still empty."""
         if self._wave.moves:
@@ -428,13 +438,13 @@ class PlanBuilder:
         self.evaluator.placements.forget()
         evaluation = move.evaluation
         candidate = evaluation.candidate
-        before = self.expected_percent(candidate.source)
+        effect = self.scenarios.effect(
+            candidate.source, candidate.relief, evaluation.by_scenario, candidate.usage
+        )
         self.used.count(candidate)
         self._wave = replace(self._wave, moves=self._wave.moves + 1)
-        self.moves.append(PlannedMove(evaluation, self._wave.number, before))
-        targets = self.scenarios.land(
-            evaluation.by_scenario, evaluation.branches, candidate.usage, candidate.source
-        )
+        self.moves.append(PlannedMove(evaluation, self._wave.number, effect))
+        targets = self.scenarios.land(evaluation.by_scenario, evaluation.branches, candidate.usage)
         self._confidence *= 1.0 - evaluation.unacceptable
         self._move(candidate, targets)
 

@@ -7,21 +7,22 @@ it is hot or not. Of nodes and workloads: what the plan does with each of their 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Evaluation
 from rebalancer.planning.landing.purpose import Landings
-from rebalancer.planning.landing.scenarios import LandingDistribution
+from rebalancer.planning.landing.scenarios import LandingDistribution, Scenarios
 from rebalancer.planning.plan import (
     API_VERSION,
     CHANCE_DIGITS,
@@ -118,6 +119,7 @@ class PodExplanation(Answer, frozen=True):
     verdict_because: str
     landings: tuple[Landing, ...]  # expected, over terminating and gone
     unacceptable: float  # chance of an unacceptable landing
+    after_moves: bool = False  # whether figures and scores are those after the moves before it in the plan
     staying: Staying | None = None  # None while Pending
     table: SchedulingTable | None = None  # None where no profile places it
     wishes: dict[str, str] = {}  # by strategy that wishes to move it: why
@@ -206,9 +208,10 @@ def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[Reje
 class PodExplainer:
     """The explanation of one pod."""
 
-    def __init__(self, prepared: PreparedInputs, row: PodRow) -> None:
+    def __init__(self, prepared: PreparedInputs, row: PodRow, scenarios: Scenarios | None = None) -> None:
+        """``scenarios`` are those in which a plan moves the pod; None: it moves before any other."""
         self._prepared = prepared
-        self._scenarios = prepared.start.copy()
+        self._scenarios = prepared.start.copy() if scenarios is None else scenarios
         self._strategies = strategies_of(prepared)
         self._check = prepared.landing_check.beside(self._strategies)
         self._evaluator = prepared.evaluator(self._strategies)
@@ -226,7 +229,15 @@ class PodExplainer:
         prepared = self._prepared
         row = self._row
         pods = prepared.pods
-        plan = plan_prepared(prepared)
+        decided = search(prepared)
+        plan = build_plan(prepared, decided)
+        evaluation = None
+        for move, scenarios in moments(prepared, decided):
+            if move.candidate.row == row:
+                self._scenarios = scenarios
+                evaluation = move.evaluation
+                break
+        after_moves = evaluation is not None
         verdict, verdict_because = verdict_of(plan, pods.uids[row], self._name())
         refusals = tuple(every_refusal(prepared.eviction, row))
         unprotected = "nothing protects it"
@@ -235,13 +246,11 @@ class PodExplainer:
             unprotected = f"nothing protects it from the strategy {strategy}"
             refusals = ()
         refusal = next(iter(refusals), None)
-        placement, table = self.cycle() if self.is_placed else (None, None)
         movable = self.is_placed and self._node >= 0 and not pods.terminating[row]
-        evaluation = (
-            self._evaluator.evaluate(prepared.candidate(row), self._scenarios, complete=True)
-            if movable
-            else None
-        )
+        if movable and evaluation is None:
+            evaluation = self._evaluator.evaluate(prepared.candidate(row), self._scenarios, complete=True)
+        found = evaluation.landings() if evaluation is not None else None
+        placement, table = self.cycle(found) if self.is_placed else (None, None)
         landings = self._landings(evaluation if self._node >= 0 else placement)
         staying = self._staying(evaluation) if self._node >= 0 else None
         wishes = self._wishes()
@@ -261,6 +270,7 @@ class PodExplainer:
             verdict=verdict,
             verdict_because=verdict_because + self._with_higher_limits(plan),
             landings=landings,
+            after_moves=after_moves,
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
             staying=staying,
             table=table,
@@ -315,8 +325,12 @@ class PodExplainer:
         """(resources,) percent of its node's allocatable expected before any move."""
         return self._scenarios.expected_percent(self._node)
 
-    def cycle(self) -> tuple[Placement, SchedulingTable]:
-        """The cycle of the replacement, the pod itself on its way out; of a Pending pod, its own cycle."""
+    def cycle(self, landings: LandingDistribution | None = None) -> tuple[Placement, SchedulingTable]:
+        """The cycle of the replacement, the pod itself on its way out; of a Pending pod, its own cycle.
+
+        The chances are those of the ``landings`` where they are given: those of a plan are of all courses
+        that the moves before may take, and the scores of the likeliest.
+        """
         state, usage, own = self._without_it()
         scheduler = self._prepared.schedulers.scheduler(self._class)
         placement = scheduler.place(state, self._class)
@@ -328,16 +342,22 @@ class PodExplainer:
         table = SchedulingTable(
             profile=scheduler.profile.scheduler_name,
             feasible=len(placement.feasible),
-            nodes=self._scored(placement, after),
+            nodes=self._scored(placement, after, _chances(placement, landings)),
             rejected=grouped(rejections, self._names),
             because=because,
-            notes=placement.notes,
+            notes=(*placement.notes, *self._courses()),
         )
         return placement, table
 
+    def _courses(self) -> Iterable[str]:
+        """That the scores are those of one of several courses of the moves before."""
+        courses = len(self._scenarios.all)
+        if courses > 1:
+            yield f"scores are of the likeliest of {courses} courses of the moves before it, chances of all"
+
     def _without_it(self) -> tuple[ClusterState, FloatArray, FloatArray]:
         """The state that the cycle meets, what nodes use in it, and what the placed pod will use."""
-        scenario = self._scenarios.all[0]
+        scenario = self._scenarios.likeliest
         state = scenario.while_terminating.copy()
         if self._node < 0:
             # Pending pods have been placed already; where is what this cycle is to show.
@@ -356,18 +376,18 @@ class PodExplainer:
         own = np.nan_to_num(self._prepared.inputs.load.pod_usage[self._row], nan=0.0)
         return state, scenario.usage, own
 
-    def _scored(self, placement: Placement, after: FloatArray) -> tuple[ScoredNode, ...]:
+    def _scored(self, placement: Placement, after: FloatArray, chance: FloatArray) -> tuple[ScoredNode, ...]:
         prepared = self._prepared
         rows = placement.feasible
         before = self._percent() if self._node >= 0 else None
         scores = {name: values.tolist() for name, values in placement.scores.items()}
         order = sorted(
             range(len(rows)),
-            key=lambda at: (-placement.chance[at], -placement.totals[at], self._names[rows[at]]),
+            key=lambda at: (-chance[at], -placement.totals[at], self._names[rows[at]]),
         )
         unacceptable = [""] * len(rows)
         if before is not None:
-            state = self._scenarios.all[0].after_termination
+            state = self._scenarios.likeliest.after_termination
             candidate = prepared.candidate(self._row)
             landings = Landings(
                 pod=self._row,
@@ -389,7 +409,7 @@ class PodExplainer:
                 node=self._names[rows[at]],
                 total=int(placement.totals[at]),
                 scores={name: int(values[at]) for name, values in scores.items()},
-                probability=round(float(placement.chance[at]), CHANCE_DIGITS),
+                probability=round(float(chance[at]), CHANCE_DIGITS),
                 after=by_resource(prepared.hotness.names, after[at]),
                 unacceptable=unacceptable[at],
             )
@@ -432,7 +452,7 @@ class PodExplainer:
         """Points by resource that a move would win on average over its landings elsewhere."""
         prepared = self._prepared
         landings = evaluation.landings()
-        scenario = self._scenarios.all[0]
+        scenario = self._scenarios.likeliest
         after = prepared.landing_check.percent_after(
             landings.rows, scenario.usage, scenario.after_termination.pod_count, evaluation.candidate.usage
         )
@@ -503,14 +523,42 @@ def _decided(plan: Plan) -> dict[str, tuple[str, str]]:
     return kept | {move.pod.uid: (MOVED, f"wave {move.wave}: {move.because}") for move in plan.moves}
 
 
-def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[str, SchedulingTable]:
-    """By pod uid, the scheduler's cycle for the replacements of the first moves, as the cluster is now."""
-    rows = {uid: row for row, uid in enumerate(prepared.pods.uids)}
+def _chances(placement: Placement, landings: LandingDistribution | None) -> FloatArray:
+    """(feasible,) the chance of each node."""
+    if landings is None:
+        return placement.chance
+    chance = np.zeros(len(placement.feasible))
+    there = np.isin(placement.feasible, landings.rows)
+    chance[there] = landings.chance[landings.rows.searchsorted(placement.feasible[there])]
+    return chance
+
+
+def moments(prepared: PreparedInputs, decided: PartialPlan) -> Iterator[tuple[PlannedMove, Scenarios]]:
+    """Each move of a plan, and the scenarios in which it is made: those before it are.
+
+    Nothing of a plan that taints nodes on its way: its moves do not lead there by themselves.
+    """
+    if decided.builder.has_tainted:
+        return
+    builder = PlanBuilder(prepared, ())
+    builder.scenarios.limit(decided.scenarios.most)
+    for move in decided.moves:
+        if move.wave > builder.wave:
+            builder.next_wave()
+        yield move, builder.scenarios.copy()
+        builder.add(AcceptedMove(move.evaluation, later=False))
+
+
+def scheduling_tables(
+    prepared: PreparedInputs, decided: PartialPlan, most: int
+) -> dict[str, SchedulingTable]:
+    """By pod uid, the scheduler's cycle for the replacements of the first moves, each at its moment."""
     found = {}
-    for move in plan.moves[:most]:
-        explainer = PodExplainer(prepared, PodRow(rows[move.pod.uid]))
+    for move, scenarios in islice(moments(prepared, decided), most):
+        pod = move.candidate.row
+        explainer = PodExplainer(prepared, pod, scenarios)
         if explainer.is_placed:
-            found[move.pod.uid] = explainer.cycle()[1]
+            found[prepared.pods.uids[pod]] = explainer.cycle(move.evaluation.landings())[1]
     return found
 
 

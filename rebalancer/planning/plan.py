@@ -67,8 +67,6 @@ class NodeAfter(Value, frozen=True):
 
     load: dict[str, float]  # percent of allocatable by resource, expected
     hot: bool = False
-    # The same where replacements may land, at most: whichever of equal nodes the scheduler takes.
-    at_most: dict[str, float] = {}
 
 
 class Figure(Value, frozen=True):
@@ -131,11 +129,23 @@ EVICT: Action = "Evict"
 RESTART: Action = "Restart"  # by the rolling update of its Deployment
 
 
+class Change(Value, frozen=True):
+    """A figure before something is done, and as expected once it is done."""
+
+    before: float
+    after: float
+
+
 class Landing(Value, frozen=True):
-    """A node the replacement may land on, and the chance of it."""
+    """A node the replacement may land on, and the chance of it.
+
+    ``load`` is what this move alone does to the node if the replacement lands there: percent of allocatable
+    by resource, after the moves before it in the likeliest course of the plan.
+    """
 
     node: str
     probability: float
+    load: dict[str, Change] = {}
 
 
 NOWHERE = Landing(node="", probability=0.0)
@@ -150,6 +160,8 @@ class Move(Value, frozen=True):
     gain: dict[str, float]  # points of allocatable by resource that is hot, the least over the landings
     wave: int  # counted from 1
     because: str
+    # What this move does to the node that it leaves, as ``load`` of a landing; by the same resources.
+    from_load: dict[str, Change] = {}
     load: dict[str, float] = {}  # what the pod uses: cpu in thousandths of a core, memory in bytes
     load_methods: dict[str, str] = {}  # how that is known, by resource: measured, share or request
     grace_period_seconds: float = 30.0
@@ -167,6 +179,11 @@ class Move(Value, frozen=True):
     def landing_nodes(self) -> list[str]:
         """The names of the nodes that its replacement may land on, in the order of the landings."""
         return [landing.node for landing in self.landings]
+
+    @property
+    def chances(self) -> dict[str, float]:
+        """The chance of each node that its replacement may land on."""
+        return {landing.node: landing.probability for landing in self.landings}
 
     @property
     def likeliest(self) -> Landing:
@@ -253,13 +270,6 @@ class Obstacle(Value, frozen=True):
 
 
 _CLOSES_EVERYTHING = frozenset({"Window", "OtherScheduler"})  # the same sentence for each pod
-
-
-class Change(Value, frozen=True):
-    """A figure now, and as expected once the plan has been carried out."""
-
-    before: float
-    after: float
 
 
 class HottestNode(Value, frozen=True):

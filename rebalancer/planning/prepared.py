@@ -88,7 +88,6 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
             pending.of_others,
         )
     scenarios.limit(MAX_SCENARIOS)
-    scenarios.begin_moves()
     return pending
 
 

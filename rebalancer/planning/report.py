@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.cleanups import FinishedPods
@@ -27,6 +28,7 @@ from rebalancer.planning.plan import (
     PERCENT_DIGITS,
     RESTART,
     UNKNOWN_NODE,
+    Change,
     Figure,
     Landing,
     Level,
@@ -206,12 +208,9 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfte
     mean = decided.scenarios.mean_percent()[every]
     hot = prepared.hotness.hot_at(every, mean)
     names = prepared.hotness.names
-    filled_to = decided.scenarios.filled_to[every]
     return {
-        row: NodeAfter(
-            load=by_resource(names, load), hot=is_hot, at_most=by_resource(names, most) if most.any() else {}
-        )
-        for row, load, is_hot, most in zip(every.tolist(), mean, hot.tolist(), filled_to, strict=True)
+        row: NodeAfter(load=by_resource(names, load), hot=is_hot)
+        for row, load, is_hot in zip(every.tolist(), mean, hot.tolist(), strict=True)
     }
 
 
@@ -225,17 +224,49 @@ def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -
     return tuple(Landing(node=names[row], probability=round(chance, CHANCE_DIGITS)) for row, chance in pairs)
 
 
+def _changes(
+    names: Sequence[str], before: FloatArray, after: FloatArray, shown: Container[str]
+) -> dict[str, Change]:
+    """Percent before and after by resource, of those that are ``shown`` and known."""
+    figures = by_resource(names, before)
+    then = by_resource(names, after)
+    return {
+        name: Change(before=figures[name], after=then[name])
+        for name in figures
+        if name in shown and name in then
+    }
+
+
 def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Move:
     """A move as plans say it; ``strategy`` is the one that wishes for it."""
     candidate = move.candidate
-    gain = by_resource(prepared.hotness.names, move.evaluation.gain)
+    names = prepared.hotness.names
+    gain = by_resource(names, move.evaluation.gain)
+    shown = gain or {"cpu": 0.0}
+    effect = move.effect
+    landings = move.evaluation.landings()
+    place = {int(row): at for at, row in enumerate(landings.rows)}
+    row_of = prepared.nodes.row
+    changed = [
+        replace(
+            landing,
+            load=_changes(
+                names,
+                effect.before[place[row_of[landing.node]]],
+                effect.after[place[row_of[landing.node]]],
+                shown,
+            ),
+        )
+        for landing in possible_landings(prepared, landings)
+    ]
     load = prepared.inputs.load
     pod_class = prepared.pods.class_of(candidate.row)
     other = candidate.wish.makes_room_for
     return Move(
         pod=prepared.eviction.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
-        landings=possible_landings(prepared, move.evaluation.landings()),
+        landings=tuple(changed),
+        from_load=_changes(names, effect.source_before, effect.source_after, shown),
         gain=gain,
         wave=move.wave,
         because=f"{strategy.sentence(move)}; {_what_follows(prepared, move, gain)}",

@@ -150,9 +150,16 @@ def next_in_wave(
 def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strategy: Strategy) -> Move:
     """A move with the landings that it has now, and what is said of it where these are others."""
     found = as_move(prepared, planned, strategy)
-    if found.landings == move.landings:
+    if found.chances == move.chances:
         return replace(move, risk=found.risk)
-    return replace(move, landings=found.landings, risk=found.risk, gain=found.gain, because=found.because)
+    return replace(
+        move,
+        landings=found.landings,
+        from_load=found.from_load,
+        risk=found.risk,
+        gain=found.gain,
+        because=found.because,
+    )
 
 
 def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:

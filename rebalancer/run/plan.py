@@ -57,13 +57,15 @@ def make_reported_plan(
     """The plan of ``make_plan``, its policy, and by pod uid the scores behind its first moves."""
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
-    from rebalancer.planning.planner import advised, plan_prepared, prepare_to_plan  # noqa: PLC0415
+    from rebalancer.planning.planner import advised, prepare_to_plan, search  # noqa: PLC0415
+    from rebalancer.planning.report import build_plan  # noqa: PLC0415
 
     prepared = prepare_to_plan(inputs)
-    plan = plan_prepared(prepared)
+    decided = search(prepared)
+    plan = build_plan(prepared, decided)
     if options.advise:
         plan = advised(plan, inputs)
-    return plan, prepared.policy, scheduling_tables(prepared, plan, _MAX_TABLES)
+    return plan, prepared.policy, scheduling_tables(prepared, decided, _MAX_TABLES)
 
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:

@@ -207,6 +207,15 @@ class Scenario(msgspec.Struct, eq=False):
         )
 
 
+class MoveEffect(msgspec.Struct, frozen=True, eq=False):
+    """What one move does to the nodes that it concerns, in percent of allocatable by resource."""
+
+    source_before: FloatArray  # (resources,) of the node that the pod leaves
+    source_after: FloatArray  # (resources,)
+    before: FloatArray  # (landings, resources) of each node that its replacement may land on
+    after: FloatArray  # (landings, resources) if it lands there
+
+
 class Scenarios:
     """All scenarios of a plan; they start as one and split where a landing is uncertain."""
 
@@ -229,11 +238,6 @@ class Scenarios:
         self._most = most
         self.are_some = False  # some courses stand for others that are not kept
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
-        # (nodes, resources) percent up to which landings may fill each node; 0: nothing may land there.
-        self.filled_to: FloatArray
-        # (nodes, measured resources and pods) what is on each node, and all that may come.
-        self._coming: FloatArray
-        self.begin_moves()
 
     def copy(self) -> Scenarios:
         """Independent scenarios that will draw the same landings."""
@@ -263,6 +267,11 @@ class Scenarios:
         self.are_some |= other.are_some
         self._rescale()
 
+    @property
+    def most(self) -> int:
+        """How many scenarios are kept at most."""
+        return self._most
+
     def limit(self, most: int) -> None:
         """Split into so many at most from now on."""
         self._most = most
@@ -289,6 +298,47 @@ class Scenarios:
         count = np.array([scenario.after_termination.pod_count[node] for scenario in self.all])
         return percent_of_allocatable(usage, count - self._leaving[node], self._allocatable[node])
 
+    def effect(
+        self,
+        source: NodeRow,
+        relief: FloatArray,
+        landings: Sequence[LandingDistribution],
+        usage: FloatArray,
+    ) -> MoveEffect:
+        """What a move does that has yet to be made, whose ``landings`` are by scenario.
+
+        Of each node it is what happens in the likeliest scenario in which the replacement lands there: a mean
+        over scenarios may be a figure that no course of the plan leads to. ``relief`` and ``usage`` are those
+        of the pod, (measured resources,), where it leaves and where it lands.
+        """
+        rows = _distinct(np.concatenate([landing.rows for landing in landings]))
+        chances = np.zeros((len(landings), len(rows)))
+        for at, (scenario, landing) in enumerate(zip(self.all, landings, strict=True)):
+            chances[at, rows.searchsorted(landing.rows)] = scenario.chance * landing.chance
+        likeliest = self.likeliest
+        source_usage = np.stack([likeliest.usage[source], likeliest.usage[source] - relief])
+        source_count = likeliest.after_termination.pod_count[source] - self._leaving[source]
+        of_source = percent_of_allocatable(
+            source_usage, np.array([source_count, source_count - 1]), self._allocatable[[source, source]]
+        )
+        of_each = [self.all[at] for at in chances.argmax(axis=0).tolist()]
+        there = np.array([scenario.usage[row] for scenario, row in zip(of_each, rows, strict=True)])
+        there = there.reshape(len(rows), len(relief))
+        counts = [
+            scenario.after_termination.pod_count[row] for scenario, row in zip(of_each, rows, strict=True)
+        ]
+        count = np.array(counts, np.int64) - self._leaving[rows]
+        allocatable = self._allocatable[rows]
+        back = (rows == source)[:, None]  # where it lands again on its node it uses there what it did
+        return MoveEffect(
+            of_source[0],
+            of_source[1],
+            percent_of_allocatable(there, count, allocatable),
+            percent_of_allocatable(
+                np.where(back, there, there + usage), count + (rows != source), allocatable
+            ),
+        )
+
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
         return np.asarray(self.chances @ self.percents(node), np.float64)
@@ -313,14 +363,11 @@ class Scenarios:
         landings: Sequence[LandingDistribution],
         branches: Sequence[tuple[Branch, ...]],
         pod_usage: FloatArray,
-        source: NodeRow = NOWHERE,
     ) -> list[NodeRow]:
         """Split where a landing is uncertain, and decide it in each scenario: a node for each of ``all``.
 
-        ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws. The node
-        that the pod leaves, ``source``, is not filled by a landing there: the other pod ends.
+        ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws.
         """
-        self._fill(landings, branches, pod_usage, source)
         if all(branches):
             return self._branch(branches, pod_usage)
         landings = list(landings)
@@ -339,36 +386,6 @@ class Scenarios:
             scenario.starts = way.starts
             nodes.append(way.node)
         return nodes
-
-    def _fill(
-        self,
-        landings: Sequence[LandingDistribution],
-        branches: Sequence[tuple[Branch, ...]],
-        pod: FloatArray,
-        source: NodeRow,
-    ) -> None:
-        """Note up to where a landing may fill each node: in any scenario.
-
-        Where the scheduler draws, or not all courses are kept, that is if all pods that may go there do.
-        """
-        filled = self.filled_to.copy()
-        coming = self._coming.copy()
-        for scenario, landing in zip(self.all, landings, strict=True):
-            rows = landing.rows[landing.rows != source]
-            count = scenario.after_termination.pod_count[rows] + 1
-            self._raise(filled, rows, scenario.usage[rows] + pod, count)
-        rows = _distinct(np.concatenate([landing.rows for landing in landings]))
-        rows = rows[rows != source]
-        coming[rows, :-1] += pod
-        coming[rows, -1] += 1
-        if self.are_some or not all(branches):
-            self._raise(filled, rows, coming[rows, :-1], coming[rows, -1].astype(np.int64))
-        self.filled_to = filled
-        self._coming = coming
-
-    def _raise(self, filled: FloatArray, rows: IntArray, usage: FloatArray, count: IntArray) -> None:
-        after = percent_of_allocatable(usage, count, self._allocatable[rows])
-        filled[rows] = np.maximum(filled[rows], after)
 
     def _branch(self, branches: Sequence[tuple[Branch, ...]], pod_usage: FloatArray) -> list[NodeRow]:
         """Follow every branch of every scenario, or as many as may be kept."""
@@ -444,17 +461,6 @@ class Scenarios:
         for at, scenario in enumerate(self.all if len(nodes) else ()):
             for state in (scenario.while_terminating, scenario.after_termination):
                 state.nominate(pod, int(nodes[(at + len(state.nominated)) % len(nodes)]))
-
-    def begin_moves(self) -> None:
-        """What has landed so far was no replacement."""
-        self.filled_to = np.zeros_like(self._allocatable)
-        self._coming = np.max(
-            [
-                np.column_stack([scenario.usage, np.array(scenario.after_termination.pod_count)])
-                for scenario in self.all
-            ],
-            axis=0,
-        )
 
     def landed_at(self, node: NodeRow, branches: Sequence[tuple[Branch, ...]]) -> None:
         """The landing was seen: keep the start indices that lead to it, or all where none does."""

@@ -117,7 +117,6 @@ def html_report(
         hot=hot[:_MAX_NODES],
         more_hot=max(len(hot) - _MAX_NODES, 0),
         resources=CHARTED,
-        node_of={node.name: node for node in plan.nodes},
         moves=[(move, tables.get(move.pod.uid)) for move in plan.moves],
         max_scored=_MAX_SCORED,
         likeliest=_likeliest,

@@ -94,9 +94,8 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
         if pod.landings:
             lines.message(f"expected gain from moving it: {amounts(pod.staying.forgone.items())}", 2, "dim")
     if pod.landings:
-        lines.heading(
-            "EXPECTED LANDING", f"before any other move; risk of a bad one: {pod.unacceptable * 100:.1f} %"
-        )
+        moment = "after the moves before it in this plan" if pod.after_moves else "before any other move"
+        lines.heading("EXPECTED LANDING", f"{moment}; risk of a bad one: {pod.unacceptable * 100:.1f} %")
         lines.message(landing_words(pod.landings, everything=lines.style.everything), 2)
     if pod.node and pod.staying is None:
         return  # it has finished: nothing is placed in its stead

@@ -61,18 +61,16 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if not style.no_headers:
         arrow = style.glyphs.arrow
         what = f"{plain(shared)} " if shared else ""
-        said = "after: LOAD of FROM, THERE of TO; GAIN at least, in points"
+        said = "after this move; GAIN at least, in points"
         if any(map(_is_for, plan.moves)):
             said += ", or what it is for"
         lines.heading("MOVES", f"{what or 'load '}%, now {arrow} {said}")
-    nodes = {node.name: node for node in plan.nodes}
-    write_table(lines, _move_columns(lines, nodes, shared), shown)
+    write_table(lines, _move_columns(lines, shared), shown)
     if style.everything and not style.no_headers:
         lines.heading("REASONS", "for each move, and every node its replacement may land on")
         for move in shown:
             lines.message(move.pod.full_name, 2, "bold")
             lines.message(landing_words(move.landings, everything=True), 4)
-            lines.message(filled_words(move, nodes), 4)
             lines.message(move.because, 4, "dim")
     if not style.no_headers:
         lines.more(len(plan.moves) - len(shown), "move")
@@ -120,25 +118,7 @@ def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> s
     return f"any of {len(landings)} nodes, e.g. {_landing(likeliest)}"
 
 
-def filled_words(move: Move, nodes: Mapping[str, NodeReport]) -> str:
-    """How full a move's likeliest node becomes at most, where that is more than expected; else nothing.
-
-    ``node-5 after the plan: cpu 48 % expected, 61 % at most``
-    """
-    node = nodes.get(move.likeliest.node)
-    if node is None or node.after is None:
-        return ""
-    load = node.after.load
-    most = node.after.at_most
-    parts = [
-        f"{name} {load[name]:.0f} % expected, {most[name]:.0f} % at most"
-        for name in ALWAYS_SHOWN
-        if round(most.get(name, 0.0)) > round(load.get(name, 100.0))
-    ]
-    return f"{node.name} after the plan: {'; '.join(parts)}" if parts else ""
-
-
-def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) -> list[Column]:
+def _move_columns(lines: Lines, shared: str) -> list[Column]:
     """The columns of moves; a move's resource is named only if the moves do not share one."""
 
     def to(move: Move) -> str:
@@ -147,7 +127,8 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
 
     def others(move: Move) -> tuple[str, str]:
         rest = [landing for landing in move.landings if landing is not move.likeliest]
-        return ", ".join(_landing(landing) for landing in rest), "dim"
+        shown = [" ".join((_landing(item), loads(item.load, move).plain)) for item in rest]
+        return ", ".join(shown), "dim"
 
     def gain(move: Move) -> tuple[str, str]:
         """The gain in points, or the strategy of a move that is for something else."""
@@ -157,25 +138,21 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
             return _is_for(move), "green"
         return f"{points:.0f}" if resource == shared else amounts(((resource, points),)), "green"
 
-    def loads(name: str, move: Move) -> Text:
-        """``103→35``; a question mark where a load is not known."""
-        node = nodes.get(name)
-        resource = _gained(move)
-        before = node.load.get(resource) if node else None
-        after = node.after.load.get(resource) if node and node.after else None
-        if before is None and after is None:
+    def loads(load: Mapping[str, Change], move: Move) -> Text:
+        """``103→35`` by this move; a question mark where the load is not known."""
+        change = load.get(_gained(move))
+        if change is None:
             return Text("?", "yellow")
-        both = ["?" if value is None else f"{value:.0f}" for value in (before, after)]
-        return Text(lines.style.glyphs.arrow.join(both))
+        return Text(f"{change.before:.0f}{lines.style.glyphs.arrow}{change.after:.0f}")
 
     columns = [
         Column("WAVE", lambda move: str(move.wave), right=True),
         Column("POD", lambda move: (plain(move.pod.full_name), "bold")),
         Column("FROM", lambda move: plain(move.from_node), node=True),
-        Column("LOAD", lambda move: loads(move.from_node, move), right=True),
+        Column("LOAD", lambda move: loads(move.from_load, move), right=True),
         Column("TO", to, node=True, begins_line=True),
         Column("CHANCE", lambda move: f"{move.likeliest.probability:.0%}", right=True),
-        Column("THERE", lambda move: loads(move.likeliest.node, move), right=True),
+        Column("THERE", lambda move: loads(move.likeliest.load, move), right=True),
         Column("GAIN", gain, right=True),
     ]
     if lines.style.wide:

@@ -110,9 +110,9 @@ def test_the_documented_shape_is_kept() -> None:
         "inputs": "sha256:test",
     }.items() <= plan.items()
     move, node, kept = plan["moves"][0], plan["nodes"][0], plan["kept"][0]
-    assert {"pod", "from", "landings", "gain", "wave", "because"} <= set(move)
+    assert {"pod", "from", "fromLoad", "landings", "gain", "wave", "because"} <= set(move)
     assert {"namespace", "name", "uid", "workload"} <= set(move["pod"])
-    assert set(move["landings"][0]) == {"node", "probability"}
+    assert set(move["landings"][0]) == {"node", "probability", "load"}
     assert {"name", "load", "score", "hot", "because", "after", "levels"} <= set(node)
     assert set(kept) == {"pod", "node", "reason", "because", "setting"}
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import (
+    Change,
     Landing,
     Level,
     Move,
@@ -33,11 +34,13 @@ def a_move(
     gain: float = 12.5,
     because: str = "node-0001 is hot; node-0007 has the highest total, 412 against 397 of the next",
 ) -> Move:
-    landings = tuple(Landing(node=node, probability=1 / len(to)) for node in to)
+    there = {"cpu": Change(before=20.0, after=43.0)}
+    landings = tuple(Landing(node=node, probability=1 / len(to), load=there) for node in to)
     return Move(
         pod=a_pod(name),
         from_node=from_node,
         landings=landings,
+        from_load={"cpu": Change(before=91.0, after=68.0)},
         gain={"cpu": gain},
         strategy="hotNodes",
         wave=wave,

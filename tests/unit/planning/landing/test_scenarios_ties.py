@@ -113,20 +113,6 @@ def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -
     assert max((fullest for _, fullest in found), default=0.0) <= HOTTEST + 1e-6
 
 
-def test_from_no_start_is_a_node_fuller_than_at_most_though_the_search_does_not_follow_all() -> None:
-    prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
-    plan = search(prepared)
-    assert len(plan.moves) > 1
-    assert len(plan.scenarios.all) == 14
-    assert not plan.scenarios.are_some
-    allocatable, filled_to = prepared.inputs.load.allocatable, plan.scenarios.filled_to
-    for start in range(len(prepared.nodes)):
-        landed, _ = carried_out(prepared, plan, start)
-        for node, pods in Counter(landed).items():
-            used = prepared.usage[node] + pods * plan.moves[0].candidate.usage
-            assert 100 * used[0] / allocatable[node, 0] <= filled_to[node, 0] + 1e-6
-
-
 def test_a_move_that_holds_only_in_the_courses_that_the_search_followed_is_not_made() -> None:
     """From the starts that lead to the node at 70 %, the second pod would make it hot."""
     prepared = prepare(Tied(1, [(30, "1")] * 6 + [(70, "1")] + [(30, "1")] * 6, 9, "50m", 1).inputs())

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import SchedulingTable, ScoredNode
-from rebalancer.planning.plan import Cleanup, NodeAfter, Obstacle, Plan, encode
+from rebalancer.planning.plan import Cleanup, Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.pages import html_report
@@ -74,16 +74,6 @@ def test_a_name_is_shown_in_a_report_and_never_obeyed(name: str) -> None:
 
     assert plain(name) in page.text
     page.check_harmless()
-
-
-def test_how_full_a_destination_becomes_at_most_is_in_the_report() -> None:
-    after = NodeAfter(load={"cpu": 48.0}, at_most={"cpu": 61.4})
-    nodes = (replace(a_node("node-7", 30.0), after=after),)
-    text = " ".join(Page(report(a_plan(nodes=nodes, moves=(a_move(to=("node-7", "node-8")),)))).text.split())
-
-    assert (
-        "node-7 after the plan: cpu 48\N{NO-BREAK SPACE}% expected, 61" in text or "cpu 48 % expected" in text
-    )
 
 
 def test_a_report_names_the_settings_that_keep_load_on_hot_nodes() -> None:

@@ -170,15 +170,19 @@ def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_how_full_a_destination_becomes_at_most_is_said_where_that_is_more_than_expected() -> None:
-    after = NodeAfter(load={"cpu": 48.0, "memory": 51.0}, at_most={"cpu": 61.4, "memory": 51.2})
-    node = replace(a_node("node-7", 30.0), after=after)
-    plan = a_plan(nodes=(node,), moves=(a_move("web-1", to=("node-7", "node-8")),))
-    shown = plan_table(plan, Style(everything=True)).plain
-    certain = replace(node, after=replace(after, at_most={"cpu": 48.0}))
+def test_a_row_shows_what_its_own_move_does_and_each_landing_has_its_own_figures() -> None:
+    landings = (
+        Landing(node="node-5", probability=0.5, load={"cpu": Change(before=3.0, after=18.0)}),
+        Landing(node="node-6", probability=0.5, load={"cpu": Change(before=7.0, after=22.0)}),
+    )
+    left = {"cpu": Change(before=89.2, after=74.0)}
+    move = replace(a_move("web-1"), landings=landings, from_load=left, gain={"cpu": 67.2})
+    lines = plan_table(a_plan(moves=(move,)), Style(wide=True, width=200)).plain.splitlines()
+    row = next(line for line in lines if "web-1" in line)
 
-    assert "node-7 after the plan: cpu 48 % expected, 61 % at most\n" in shown
-    assert "at most" not in plan_table(replace(plan, nodes=(certain,)), Style(everything=True)).plain
+    assert "89→74" in row
+    assert "3→18" in row
+    assert "node-6 50% 7→22" in row
 
 
 def test_everything_is_shown_when_asked_for() -> None:

@@ -1,0 +1,43 @@
+"""The figures of a move are of that move, and plan, explanation and report say the same of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.random_clusters import random_inputs
+from rebalancer.planning.explanation import PodExplainer, scheduling_tables
+from rebalancer.planning.planner import prepare_to_plan, search
+from rebalancer.planning.report import build_plan
+
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_after_it(seed: int) -> None:
+    prepared = prepare_to_plan(random_inputs(seed, 0.6, nodes=6))
+    plan = build_plan(prepared, search(prepared))
+    for move in plan.moves:
+        for name, gain in move.gain.items():
+            left = move.from_load[name]
+            after = [landing.load[name].after for landing in move.landings]
+            assert left.after <= left.before
+            assert gain <= left.before - min(after) + 0.11
+            if len(after) == 1 and not move.risk:
+                assert gain == pytest.approx(left.before - after[0], abs=0.11)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_scores_of_a_move_are_those_of_its_moment_and_explain_its_chances(seed: int) -> None:
+    prepared = prepare_to_plan(random_inputs(seed, 0.6, nodes=6))
+    decided = search(prepared)
+    plan = build_plan(prepared, decided)
+    tables = scheduling_tables(prepared, decided, len(plan.moves))
+    for move, planned in zip(plan.moves, decided.moves, strict=True):
+        explained = PodExplainer(prepared, planned.candidate.row).explanation()
+        assert explained.table is not None
+        shown = {node.node: node.probability for node in explained.table.nodes if node.probability}
+        assert shown == pytest.approx(move.chances)
+        assert {landing.node: landing.probability for landing in explained.landings} == move.chances
+        assert tables[move.pod.uid] == explained.table
+        best = max(node.total for node in explained.table.nodes)
+        assert any(node.total == best and node.probability for node in explained.table.nodes)
