@@ -19,6 +19,9 @@ from tests.e2e.loads import CPU_MILLI, loads_of
 from tests.e2e.processes import wait_until
 
 SEED = int(os.environ.get("REBALANCER_REPLANNING_SEED", "2"))
+# From 1.36 on nothing is drawn among equal nodes: plans know more landings, and make nearly as many nodes as cool
+# as coolTo as can be. 35 are the fewest evictions that bring all of them there but one (bench.loaded_clusters).
+MOST = MOST_EVICTIONS if int(assets.MINOR.split(".")[1]) < 35 else 35
 # Which nodes have the soft taint meanwhile: hot, aboveCoolTo or, as the policy has it by default, none.
 STEER = os.environ.get("REBALANCER_REPLANNING_STEER", "none")
 _PODS = "/api/v1/namespaces/default/pods"
@@ -111,6 +114,6 @@ def test_one_run_leaves_at_most_one_node_hot(
     assert last["moves"] or last["hotNodes"] == len(after), plans  # the run knows of its own moves, each once
     assert len(after) <= MOST_HOT, plans
     assert after <= before  # no node is hot that was not
-    assert len(made) <= MOST_EVICTIONS, plans
+    assert len(made) <= MOST, plans
     assert {item["move"]["pod"]["uid"] for item in made} <= uids  # no pod that a move has made
     assert again.document["outcomes"] == [], again.stderr
