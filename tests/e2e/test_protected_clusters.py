@@ -36,8 +36,8 @@ ALL = (*WITH_DATABASES, WITH_CLAIMS, TOLERANT, LEAVING, EMPTIED, *COOL)
 BY_AUTOSCALER: Object = {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}
 BY_KARPENTER: Object = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 TOLERATED: Object = {"key": BY_KARPENTER["key"], "operator": "Exists"}
-# Where the scheduler would place the tolerant pods, and why nothing may land there: on the empty node, or from 1.36
-# on, whose scores ask what a pod changes in the balance of a node, on one whose memory is used more than its cpu.
+# Where the scheduler would place the tolerant pods, and why nothing may land there: on the empty node, or
+# from 1.36 on, whose scores ask how a pod changes a node's balance, on one that uses more memory than cpu.
 REFUSED = f"{EMPTIED} is about to be removed"
 if int(assets.MINOR.split(".")[1]) >= 36:
     REFUSED = "cool-b1 would be at 108.8 % cpu"

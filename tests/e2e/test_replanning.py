@@ -19,8 +19,8 @@ from tests.e2e.loads import CPU_MILLI, loads_of
 from tests.e2e.processes import wait_until
 
 SEED = int(os.environ.get("REBALANCER_REPLANNING_SEED", "2"))
-# From 1.36 on nothing is drawn among equal nodes: plans know more landings, and make nearly as many nodes as cool
-# as coolTo as can be. 35 are the fewest evictions that bring all of them there but one (bench.loaded_clusters).
+# From 1.35 on nothing is drawn among equal nodes: plans know more landings, and make nearly as many nodes as
+# cool as coolTo as can be. 35 are the fewest evictions that bring all of them there but one.
 MOST = MOST_EVICTIONS if int(assets.MINOR.split(".")[1]) < 35 else 35
 # Which nodes have the soft taint meanwhile: hot, aboveCoolTo or, as the policy has it by default, none.
 STEER = os.environ.get("REBALANCER_REPLANNING_STEER", "none")

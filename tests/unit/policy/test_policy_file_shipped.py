@@ -37,3 +37,10 @@ def test_policies_for_articles_are_shipped_and_the_conservative_one_names_no_con
     conservative = next(load_policy(path).policy for path in POLICIES if path.stem == "conservative")
     assert conservative.scheduler == SchedulerSettings()
     assert conservative.hot_nodes.any == HotNodes().any
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+def test_a_policy_we_ship_runs_where_the_namespaces_are_missing_that_it_protects(path: Path) -> None:
+    """A name that no namespace has is taken for a slip; a pattern may match nothing."""
+    excluded = load_policy(path).policy.evictable.namespaces.exclude
+    assert {name for name in excluded if "*" not in name} <= {"kube-system"}
