@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from rebalancer.counting import counted
+from rebalancer.counting import counted, listed
 
 if TYPE_CHECKING:
     from rebalancer.state.run_state import PastMove
@@ -254,13 +254,14 @@ class Obstacle(Value, frozen=True):
 
     @property
     def keeps(self) -> str:
-        """``evictable.minAge keeps``, ``Budget and Daemon keep``."""
-        return f"{self.name} {'keep' if ' and ' in self.name else 'keeps'}"
+        """``evictable.minAge keeps``, ``Budget and Daemon together keep``."""
+        names = self.name.split(" and ")
+        return f"{listed(names)} {'keeps' if len(names) == 1 else 'together keep'}"
 
     @property
     def sentence(self) -> str:
         """What it is that keeps how much: first the cause, where one closes everything."""
-        share = f"{self.share:.0%} of the load that could leave"
+        share = f"{self.share:.0%} of the movable load"
         if _CLOSES_EVERYTHING.issuperset(self.reasons):
             return f"{self.because} ({self.keeps} {share})"
         if not self.setting:  # a code says less than the sentence behind it

@@ -67,7 +67,7 @@ def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
     found = explain_cluster(inputs)
 
     assert found.verdict == (
-        "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the load that could leave, "
+        "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the movable load, "
         "e.g. default/fresh-8: is 1 min old, minAge 10 min"
     )
     assert found.obstacles == make_plan(inputs).obstacles

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
-from rebalancer.counting import counted
+from rebalancer.counting import counted, listed
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.hotness import out_of_reach
@@ -144,7 +144,7 @@ class RaisedLimits:
         lifted = self._prepared.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
         further = self._further(lifted)
         words = [f"{Limits.model_fields[name].alias} {further.used.most_used(name)}" for name in names]
-        return self._estimate(further, " and ".join(words))
+        return self._estimate(further, listed(words))
 
     def _bolder(self, now: _Estimate) -> list[_Estimate]:
         """The next bolder level that helps, where one keeps any pod for its little relief."""

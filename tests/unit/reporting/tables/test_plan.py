@@ -310,7 +310,7 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
     text = plan_table(a_plan(moves=(), obstacles=held)).plain
 
-    assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of the load")
+    assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of the movable")
     ended = text[text.index("BLOCKED BY") :].splitlines()
     assert ended[:6] == [
         "BLOCKED BY  share of the load of 4 pods that could leave nodes above coolTo",
@@ -326,7 +326,7 @@ def test_a_plan_with_moves_says_in_a_line_what_keeps_most_of_the_rest() -> None:
     held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
     text = plan_table(a_plan(obstacles=held)).plain
 
-    assert "evictable.minAge keeps 74% of the load that could leave, e.g." in text
+    assert "evictable.minAge keeps 74% of the movable load, e.g." in text
     assert "… 1 more setting or reason (--all)" in text
     everything = plan_table(a_plan(obstacles=held), Style(everything=True)).plain
     assert "is 2 min old" in everything
@@ -336,7 +336,7 @@ def test_a_plan_with_moves_says_in_a_line_what_keeps_most_of_the_rest() -> None:
 def test_several_settings_that_keep_a_pod_together_are_a_plural() -> None:
     both = an_obstacle("limits.perRun and limits.perNode", 1.0)
     text = plan_table(a_plan(obstacles=(both,)), Style(width=120)).plain
-    assert "limits.perRun and limits.perNode keep 100% of the load" in text
+    assert "limits.perRun and limits.perNode together keep 100% of the movable load" in text
 
 
 def test_plugins_taken_as_neutral_are_warned_of() -> None:
