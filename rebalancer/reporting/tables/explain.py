@@ -94,7 +94,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
         if pod.landings:
             lines.message(f"expected gain from moving it: {amounts(pod.staying.forgone.items())}", 2, "dim")
     if pod.landings:
-        moment = "after the moves before it in this plan" if pod.after_moves else "before any other move"
+        moment = "after the moves before it" if pod.after_moves else "before any other move"
         lines.heading("EXPECTED LANDING", f"{moment}; risk of a bad one: {pod.unacceptable * 100:.1f} %")
         lines.message(landing_words(pod.landings, everything=lines.style.everything), 2)
     if pod.node and pod.staying is None:

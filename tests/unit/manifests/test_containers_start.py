@@ -14,7 +14,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -188,6 +188,11 @@ def listeners(arguments: list[str]) -> dict[str, int]:
     return found
 
 
+def _in_place_of_its_account(arguments: Sequence[str], kubeconfig: Path) -> list[str]:
+    """Options for what a pod finds by itself: with its own account a run needs no ``--yes``."""
+    return [f"--kubeconfig={kubeconfig}", *(["--yes"] if "run" in arguments else [])]
+
+
 @contextmanager
 def process(
     started: Started, packages: Path, folder: Path
@@ -212,7 +217,12 @@ def process(
         kubeconfig = sandbox.write_kubeconfig(folder / "kubeconfig", token=TOKEN)
         output = (folder / "output").open("w+")
         running = subprocess.Popen(
-            [str(programs / command[0]), *command[1:], *arguments, f"--kubeconfig={kubeconfig}"],
+            [
+                str(programs / command[0]),
+                *command[1:],
+                *arguments,
+                *_in_place_of_its_account(arguments, kubeconfig),
+            ],
             env={
                 "HOME": str(folder),
                 "PATH": str(programs),

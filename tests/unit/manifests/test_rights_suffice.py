@@ -58,7 +58,9 @@ def start(cron_job: Document, sandbox: Sandbox, folder: Path) -> Result:
         f"--policy={policy}" if argument.startswith("--policy=") else argument
         for argument in container["args"]
     ]
-    return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig)])
+    # With the account of its own pod a run needs no --yes.
+    instead = ["--kubeconfig", str(kubeconfig), *(["--yes"] if "run" in arguments else [])]
+    return CliRunner().invoke(main, [*arguments, *instead])
 
 
 def refusals(result: Result) -> list[str]:
