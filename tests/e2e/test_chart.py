@@ -194,7 +194,7 @@ def test_every_value_leads_to_objects_that_the_api_server_takes(
         for rule in item["rules"]
         for name in rule.get("resourceNames", ())
     }
-    assert names == {"rebalancer-mover", "rebalancer-mover-state", "rebalancer-mover-pause"}
+    assert names == {"rebalancer-mover", "rebalancer-mover-state"}
     (reader,) = [item for item in objects if item["metadata"]["name"].endswith("-read") and "rules" in item]
     added = [rule["resourceNames"] for rule in reader["rules"][-2:]]
     assert added == [["my-scheduler", "named-by-the-policy"]] * 2

@@ -198,7 +198,7 @@ def test_the_cron_job_of_the_overlay_cools_the_hot_node(
     assert {item["result"] for item in outcomes} == {"Landed"}
     assert len(set(before) - set(after)) == len(outcomes)
     assert HOT not in {after[uid] for uid in set(after) - set(before)}
-    assert len(cluster.events()) == known + len(outcomes)
+    assert len(cluster.events()) == known + 2 * len(outcomes)  # on the ReplicaSet, and on the Deployment
     evicted = [line for line in finished.journal if line.get("event") == "evicted"]
     assert len(evicted) == len(outcomes)
     lease = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{ACCOUNT[0]}/leases/rebalancer")
