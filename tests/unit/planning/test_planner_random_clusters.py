@@ -59,6 +59,9 @@ def check_limits(cluster: Cluster, plan: Plan) -> None:
         assert sum(move.pod.controller_uid == workload.item["metadata"]["uid"] for move in plan.moves) <= most
 
 
+ROUNDED = 0.011  # figures of a plan have two digits
+
+
 def check_waves(cluster: Cluster, plan: Plan) -> None:
     waves = Counter(move.wave for move in plan.moves)
     execution = cluster.policy["execution"]
@@ -104,7 +107,21 @@ def check_landings(cluster: Cluster, plan: Plan) -> None:
         names = {landing.node for landing in move.landings}
         assert not names & (cluster.to_avoid | {move.from_node})
         assert abs(sum(landing.probability for landing in move.landings) - 1) < 1e-4
-        assert all(gain >= cluster.policy["planning"]["minGain"] for gain in move.gain.values())
+        check_gain(cluster, plan, move)
+
+
+def check_gain(cluster: Cluster, plan: Plan, move: Move) -> None:
+    """A move gains enough in one of the resources in which its node must cool, and is worse in none of them."""
+    if not move.gain:
+        return
+    levels = next(node.levels for node in plan.nodes if node.name == move.from_node)
+    asked = {
+        name: min(cluster.policy["planning"]["minGain"], move.from_load[name].before - levels[name].cool_to)
+        for name in move.gain
+        if name in levels
+    }
+    assert min(move.gain.values()) >= -ROUNDED
+    assert any(move.gain[name] >= least - ROUNDED for name, least in asked.items())
 
 
 def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: PartialPlan) -> None:
