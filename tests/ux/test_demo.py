@@ -43,8 +43,6 @@ def test_every_suggested_command_works_in_its_order() -> None:
         for command in steps():
             assert f"   {command}\n" in shown
             if KUBECTL or not command.startswith("kubectl "):
-                if command.startswith("rebalancer run "):
-                    command = f"{command} --yes"  # noqa: PLW2901 - here nobody can be asked
                 _run(command, kubeconfig=found[1], folder=Path(found[2]))
     finally:
         process.send_signal(signal.SIGINT)

@@ -111,7 +111,7 @@ def check_landings(cluster: Cluster, plan: Plan) -> None:
 
 
 def check_gain(cluster: Cluster, plan: Plan, move: Move) -> None:
-    """A move gains enough in one of the resources in which its node must cool, and is worse in none of them."""
+    """A move gains enough in one of the resources in which its node must cool, and loses in none of them."""
     if not move.gain:
         return
     levels = next(node.levels for node in plan.nodes if node.name == move.from_node)
