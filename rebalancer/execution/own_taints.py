@@ -170,7 +170,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
                     self._check(what, value, node)
                     self._note(name, value, node)
             except RightsError as error:
-                if value and not (attempt or renews):
+                if value and not (attempt or renews or self._is_seen(api, what, path, name)):
                     del self._set[name]  # it has no taint that would have to go
                 raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
             except UnreachableError as error:
@@ -183,6 +183,14 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
                     raise
             else:
                 return
+
+    def _is_seen(self, api: RawApi, what: str, path: str, name: str) -> bool:
+        """Whether a node has a taint of this run, whatever the answer to the request that sets it said."""
+        try:
+            content = api.find(what, path)
+            return content is not None and bool(self._of_this_run(_decoded(content, what, name)))
+        except RebalancerError:
+            return False
 
     def _replaced(
         self,
@@ -211,19 +219,22 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
 
     def _check(self, what: str, value: str | None, node: _WholeNode) -> None:
         """Raise UnreachableError where the API server has not stored what was asked for."""
-        of_this_run = {
-            taint["value"]
-            for taint in node.spec.get("taints") or ()
-            if self._is_ours(taint) and taint["value"].startswith(f"{self._owner}.")
-        }
         expected = set() if value is None else {value}
-        if of_this_run != expected:
+        if self._of_this_run(node) != expected:
             raise RequestRejectedError(
                 f"{what}: the API server stored other taints than were sent",
                 where=self._api.host,
                 hint="does an admission webhook change nodes, or a proxy answer in the API server's place?",
                 status=HTTPStatus.UNPROCESSABLE_ENTITY,
             )
+
+    def _of_this_run(self, node: _WholeNode) -> set[str]:
+        """The values of the node's taints that are this run's."""
+        return {
+            taint["value"]
+            for taint in node.spec.get("taints") or ()
+            if self._is_ours(taint) and taint["value"].startswith(f"{self._owner}.")
+        }
 
     def _note(self, name: str, value: str | None, node: _WholeNode) -> None:
         """Where the taint is that was set now."""

@@ -195,6 +195,20 @@ def test_a_taint_that_stays_is_said_and_the_run_partly_done(
     assert outcomes["stillTainted"] == steered["leftBehind"] == ["node-1", "node-2"]
 
 
+@pytest.mark.parametrize("code", [401, 403, 404, 409, 500])
+def test_no_taint_stays_that_was_set_whatever_the_answer(cluster: HotCluster, code: int) -> None:
+    def stands_between(request: Request, carry_out: CarryOut) -> Response | None:
+        if request.method != "PATCH" or "/nodes/" not in request.path:
+            return None
+        carry_out()
+        return status(code)
+
+    behind(steering(cluster), stands_between)
+    cluster.run(*STATE)
+
+    assert tainted(cluster) == set()
+
+
 def test_pods_stay_where_evictions_of_others_are_served_and_somebody_else_says_that_there_are_none(
     cluster: HotCluster,
 ) -> None:
