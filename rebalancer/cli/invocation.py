@@ -162,10 +162,23 @@ def _exit_code(call: Callable[[], object], session: Session) -> int:
     except click.ClickException as error:
         return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
     except OSError as error:
+        if is_closed(error):
+            return session.exit_code
         return _of_the_system(session, error)
     except Exception as error:  # noqa: BLE001 - the edge of the process
         return _defect(session, error)
     return result if isinstance(result, int) else session.exit_code
+
+
+def is_closed(error: OSError) -> bool:
+    """Whether our output has no reader any more: its pipe was closed, or its terminal, which says EIO."""
+    if error.errno != errno.EIO:
+        return isinstance(error, BrokenPipeError)
+    try:
+        os.get_terminal_size(sys.stdout.fileno())
+    except OSError as why:  # a disk may say EIO too, but a terminal that is there tells its size
+        return why.errno == errno.EIO
+    return False
 
 
 def _of_the_system(session: Session, error: OSError) -> int:

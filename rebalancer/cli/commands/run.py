@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from rebalancer import __version__, files
 from rebalancer.addresses import checked_address
-from rebalancer.cli.invocation import LOGGER, Session
+from rebalancer.cli.invocation import LOGGER, Session, is_closed
 from rebalancer.cli.options import (
     FILE,
     LIVE_PLAN,
@@ -284,7 +285,9 @@ def _show_plan(
                 target.file.flush()
 
             Deadline(stop=stop).bound("show the plan", shown)  # its reader may be slow, or stand still
-        except BrokenPipeError as error:
+        except OSError as error:
+            if not is_closed(error):
+                raise
             raise StopRequestedError(
                 "the output was closed before the plan was shown: nothing was evicted"
             ) from error
@@ -294,16 +297,30 @@ def _show_plan(
 
 def _confirmed(question: str, stop: StopRequest) -> bool:
     """Ask, and wait for the answer as long as other runs are let wait for the lease."""
-    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    _forget_what_was_typed()
     waits = Deadline(stop=stop).within(MAX_CONFIRMATION_SECONDS)
     try:
+        click.echo(f"{question} [y/N]: ", nl=False, err=True)
         answer = waits.bound("confirm the plan", sys.stdin.readline)
     except TimeoutError as error:
         click.echo(err=True)
         raise StopRequestedError(
             f"not confirmed within {MAX_CONFIRMATION_SECONDS:.0f} s: nothing was evicted"
         ) from error
+    except OSError as error:
+        raise StopRequestedError("not confirmed, the terminal was closed: nothing was evicted") from error
     return answer.strip().lower() in ("y", "yes")
+
+
+def _forget_what_was_typed() -> None:
+    """Drop what was typed before the question: nobody had seen the plan by then."""
+    try:
+        import termios  # noqa: PLC0415 - there is none on Windows
+    except ImportError:
+        return
+    # The terminal may be closed by now, or be none: whoever embeds the program answers in its place.
+    with contextlib.suppress(termios.error, OSError, ValueError, TypeError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:

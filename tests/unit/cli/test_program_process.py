@@ -200,6 +200,22 @@ def test_a_full_disk_is_one_line_and_no_defect_of_ours() -> None:
     assert result.stderr == b"error: cannot write the result: No space left on device\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal as Unix has it")
+def test_a_terminal_that_was_closed_is_no_defect_of_ours() -> None:
+    master, terminal = os.openpty()
+    os.close(master)
+    with os.fdopen(terminal, "wb") as closed:
+        result = subprocess.run(
+            [sys.executable, "-m", "rebalancer", "policy", "schema"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+
+    assert (result.returncode, result.stderr) == (ExitCode.DONE, b"")
+
+
 def test_a_terminal_without_unicode_is_no_error() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -90,6 +91,38 @@ def test_a_question_is_over_when_a_signal_asks_to_stop(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=asked_meanwhile))
     with no_hang("a question is over"), pytest.raises(StopRequestedError, match="asked to stop"):
         run._confirmed("Evict 2 pods?", stop)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal as Unix has it")
+def test_what_was_typed_before_the_question_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master, terminal = os.openpty()
+    asked: list[str] = []
+
+    def answered_now() -> str:
+        asked.append(capsys.readouterr().err)
+        os.write(master, b"n\n")
+        return typed.readline()
+
+    with os.fdopen(terminal) as typed:
+        os.write(master, b"y\n")
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=answered_now, fileno=typed.fileno))
+        confirmed = run._confirmed("Evict 2 pods?", StopRequest())
+    os.close(master)
+
+    assert asked == ["Evict 2 pods? [y/N]: "]
+    assert not confirmed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal as Unix has it")
+def test_a_terminal_that_is_closed_during_the_question_is_no_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed() -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=closed))
+    with pytest.raises(StopRequestedError, match="the terminal was closed: nothing was evicted"):
+        run._confirmed("Evict 2 pods?", StopRequest())
 
 
 @pytest.mark.parametrize("option", ["--yes", "--dry-run"])
