@@ -178,8 +178,15 @@ def _check_gateway(gateway: str | None) -> None:
         url = urlsplit(checked_address(gateway if "://" in gateway else f"http://{gateway}"))
         is_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
         is_address &= "://" in gateway or url.port is not None
+        has_more = "@" in url.netloc or bool(url.query or url.fragment)
     except ValueError:
         is_address = False
+        has_more = False
+    if is_address and has_more:  # what pushes takes the login for a part of the host, and appends its path
+        raise InputError(
+            "--metrics-push takes an address without a login, ? and #",
+            hint="use --metrics-textfile where a Pushgateway wants a login",
+        )
     if not is_address:
         raise InputError("--metrics-push is not the address of a Pushgateway", hint="give HOST:PORT or a URL")
 

@@ -124,3 +124,14 @@ def test_a_login_in_a_bad_address_of_a_pushgateway_is_not_shown(
 
     assert "--metrics-push is not the address of a Pushgateway" in result.stderr
     assert "hidden" not in result.stderr
+
+
+@pytest.mark.parametrize("address", ["http://bob:hidden@127.0.0.1:1", "http://127.0.0.1:1/?token=hidden"])
+def test_what_could_not_be_sent_to_a_pushgateway_is_refused_before_the_run_and_not_shown(
+    rebalancer_program: Program, pipeline: FakePipeline, address: str
+) -> None:
+    result = rebalancer_program(*ACTS, "--metrics-push", address)
+
+    assert (result.exit_code, pipeline.run_asked) == (2, [])
+    assert "--metrics-push takes an address without a login, ? and #" in result.stderr
+    assert "hidden" not in result.stderr
