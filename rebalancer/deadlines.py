@@ -52,8 +52,7 @@ class StopRequest:
             self._requested_at = self._clock()
 
     def hurry(self) -> None:
-        """Ask to stop at once."""
-        self.set()
+        """Ask to stop at once what was asked to stop already."""
         if self._hurried_at is None:
             self._hurried_at = self._clock()
 
@@ -132,7 +131,7 @@ class Deadline(msgspec.Struct, frozen=True):
         return self._awaited(what, begun, self._seconds_allowed(what))
 
     def _awaited(self, what: str, begun: Future[_Result], allowed: float) -> _Result:
-        while not wait((begun,), max(0.0, min(_LOOK_SECONDS, self.seconds_left))).done:
+        while not wait((begun,), min(_LOOK_SECONDS, self.seconds_left)).done:
             if self.stopped:
                 raise StopRequestedError(f"{what}: asked to stop")
             if self.seconds_left <= 0:

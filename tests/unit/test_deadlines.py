@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
@@ -57,10 +59,27 @@ def test_what_is_not_done_in_time_is_left_alone(clock: Clock, endless: threading
         Deadline(clock=clock).within(0.2).bound("wait", takes_too_long)
 
 
+def test_an_answer_that_comes_in_the_last_second_is_taken() -> None:
+    answer = Future[str]()
+    looks = itertools.count()
+
+    def clock() -> float:
+        if next(looks) == 4:
+            answer.set_result("late")
+        return 100.0
+
+    with no_hang("the answer ends the wait"):
+        assert Deadline(clock=clock).within(0.5).awaited("read", answer) == "late"
+
+
+def test_work_that_is_left_alone_keeps_no_program_that_ends() -> None:
+    assert Deadline().bound("look", lambda: threading.current_thread().daemon)
+
+
 def test_nothing_is_begun_after_the_deadline_or_a_request_to_stop(clock: Clock) -> None:
     begun: list[str] = []
     with pytest.raises(TimeoutError, match="no time is left"):
-        Deadline(at=clock.now - 1, clock=clock).bound("late", lambda: begun.append("late"))
+        Deadline(at=clock.now, clock=clock).bound("late", lambda: begun.append("late"))
     stop = StopRequest()
     stop.set()
     with pytest.raises(StopRequestedError, match="read: asked to stop"):
@@ -131,6 +150,7 @@ def test_a_second_request_to_stop_leaves_half_a_second_for_an_answer_and_another
 def test_work_that_waits_for_nothing_looks_for_both(clock: Clock) -> None:
     stop = StopRequest(clock)
     deadline = Deadline(at=160.0, clock=clock, stop=stop)
+    clock.now = 159.5
     deadline.check("plan")
     clock.now = 160.0
     with pytest.raises(UnreachableError, match="plan: no time is left for it"):

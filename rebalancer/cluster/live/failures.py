@@ -144,19 +144,19 @@ class StatusError(Exception):
         return message[:500] if isinstance(message, str) and message else str(self)
 
     @property
-    def absent(self) -> tuple[str, str]:
-        """The plural and the name of the object that does not exist, by the API server's word; else empty."""
+    def absent(self) -> tuple[object, object] | None:
+        """The plural and the name of the object that does not exist, by the API server's word; else None."""
         if not (self.status == HTTPStatus.NOT_FOUND and self.is_status):
-            return "", ""
+            return None
         details = self._document.get("details")
         if self._document.get("reason") != "NotFound" or not isinstance(details, dict):
-            return "", ""
-        return str(details.get("kind") or ""), str(details.get("name") or "")
+            return None
+        return details.get("kind"), details.get("name")
 
     def causes(self, reason: str) -> list[str]:
-        """The messages of the causes in the Status object that have this reason, ten at most."""
+        """The messages of the causes in the Status object that have this reason."""
         with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
-            causes = self._document["details"]["causes"][:10]
+            causes = self._document["details"]["causes"]
             return [str(cause["message"]) for cause in causes if cause["reason"] == reason]
         return []
 
@@ -183,7 +183,7 @@ class RequestRejectedError(UnreachableError):
         where: str = "",
         hint: str = "",
         status: int = 404,
-        absent: tuple[str, str] = ("", ""),
+        absent: tuple[object, object] | None = None,
     ) -> None:
         """``absent`` is the plural and the name of the object that, by the API server, does not exist."""
         super().__init__(message, where=where, hint=hint)

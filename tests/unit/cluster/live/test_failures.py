@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from rebalancer.cluster.live.failures import RequestRejectedError, connection_failure
-from rebalancer.errors import ExitCode, RightsError
+from rebalancer.cluster.live.failures import RequestRejectedError, StatusError, connection_failure
+from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
+from rebalancer.http import Answer
 from tests.unit.execution.fake_api import fake_api, refusal
 
 VERIFY = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
@@ -43,6 +46,43 @@ def test_what_is_not_known_keeps_its_words() -> None:
 
     assert message == "ProtocolError: Connection aborted."
     assert hint == "is the API server up, and does the kubeconfig name it?"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (302, RequestRejectedError),
+        (401, RightsError),
+        (402, RequestRejectedError),
+        (403, RightsError),
+        (404, RequestRejectedError),
+        (429, UnreachableError),
+        (499, RequestRejectedError),
+        (500, UnreachableError),
+        (501, UnreachableError),
+    ],
+)
+def test_the_status_says_whether_a_right_is_missing_the_request_is_wrong_or_the_server_fails(
+    status: int, error: type[RebalancerError]
+) -> None:
+    api, _ = fake_api(lambda _request: refusal(status, "no"))
+
+    with pytest.raises(RebalancerError, match="list pods: no") as caught:
+        api.get("list pods", "/api/v1/pods")
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("message", [None, "", 7, ["no"]])
+def test_a_status_without_words_is_reported_by_the_status_line(message: object) -> None:
+    body = json.dumps({"kind": "Status", "message": message}).encode()
+
+    assert StatusError(Answer(body, 409, reason="Conflict")).message == "HTTP 409 Conflict"
+
+
+def test_a_server_that_wants_https_is_reported_so() -> None:
+    error = StatusError(Answer(b"Client sent an HTTP request to an HTTPS server.\n", 400))
+
+    assert error.message == "the server speaks HTTPS, and the address begins with http://"
 
 
 @pytest.mark.parametrize(
