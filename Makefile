@@ -3,14 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The demo has a small environment of its own, without what development needs; where that is, it serves as well.
+DEMO := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test properties installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz dask mutants check format \
 	docs pictures release image krew pages kubernetes-api lock clean
 
-demo: $(STAMP)
-	@$(BIN)/rebalancer demo
+demo: $(DEMO)/.installed
+	@$(DEMO)/bin/rebalancer demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
@@ -158,6 +160,15 @@ lock: $(STAMP)
 		--no-emit-package rebalancer --extra dask --custom-compile-command "make lock" --quiet \
 		-c requirements.lock -o requirements-tune.lock lab/pyproject.toml
 
+.venv-demo/.installed: requirements-runtime.lock pyproject.toml lab/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: Python >= 3.11 is needed; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Setting up .venv-demo from requirements-runtime.lock (once) ..." >&2
+	@$(PYTHON) -m venv .venv-demo
+	@.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-runtime.lock
+	@.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e . -e lab
+	@touch $@
+
 $(STAMP): requirements.lock pyproject.toml extender/pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "make: Python >= 3.11 is needed; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -168,4 +179,4 @@ $(STAMP): requirements.lock pyproject.toml extender/pyproject.toml lab/pyproject
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
