@@ -156,8 +156,8 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
             right=True,
         ),
         *(Column(short[name], figure_of("scores", name, "{}"), right=True) for name in differing),
-        Column("CPU AFTER", figure_of("after", "cpu", "{:.0f}%"), right=True),
-        Column("MEM AFTER", figure_of("after", "memory", "{:.0f}%"), right=True),
+        Column("CPU", figure_of("after", "cpu", "{:.0f}%"), right=True),
+        Column("MEM", figure_of("after", "memory", "{:.0f}%"), right=True),
     ]
     refused = {
         node.node: node.unacceptable
@@ -171,7 +171,7 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
     write_table(lines, columns, nodes, _MAX_NODES, "node")
     if differing:
         legend = ", ".join(f"{short[name]} {name}" for name in differing)
-        lines.message(f"weighted scores: {legend}", 2, "dim")
+        lines.message(f"CPU, MEM: percent once it has landed; weighted scores: {legend}", 2, "dim")
     if alike:
         same = ", ".join(f"{name} {nodes[0].scores[name]}" for name in alike)
         lines.message(f"the same on every node: {same}", 2, "dim")

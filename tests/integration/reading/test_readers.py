@@ -78,7 +78,7 @@ class Planner:
         url = url or self._cluster.url
         kubeconfig.write_text(kubeconfig.read_text().replace(self._cluster.url, url))
         self._monkeypatch.setattr(reader, "LiveReader", functools.partial(LiveReader, **options))
-        return self._plan(url, "--kubeconfig", str(kubeconfig))
+        return self._plan(f"context sandbox ({url})", "--kubeconfig", str(kubeconfig))
 
     def recorded(self, folder: Path) -> str:
         return self._plan(str(folder), "--from", str(folder))

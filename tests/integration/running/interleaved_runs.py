@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import urllib3
+
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import StatusError
+from rebalancer.cluster.live.login import Login
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease, RunLease
@@ -163,7 +166,8 @@ class Run:
         self.over = False
         self.history = 0
         self.failure: BaseException | None = None
-        self.host = "world"
+        self.login = Login("world", urllib3.PoolManager())  # which is asked for nothing
+        self.host = self.login.host
         self._gate = _gate()
         self._fate = ""
         self._thread = threading.Thread(target=self._work, daemon=True)

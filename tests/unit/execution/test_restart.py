@@ -347,7 +347,7 @@ def test_the_event_is_written_on_the_deployment() -> None:
 
     api, _ = fake_api(handler, time)
     EventWriter(api, "rebalancer", time.clock).evicted(a_restart())
-    (event,) = sent
+    [event] = [event for event in sent if event["regarding"]["kind"] == "Deployment"]
     assert event["regarding"] == {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

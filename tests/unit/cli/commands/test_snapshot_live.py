@@ -87,7 +87,7 @@ def test_the_rights_of_the_base_suffice_to_record_a_whole_cluster(
     info = json.loads(result.stdout)
     assert {kind["plural"] for kind in info["kinds"]} == {kind.plural for kind in KINDS}
     assert info["unread"] == []
-    assert info["recordedFrom"].startswith("http://127.0.0.1:")
+    assert info["recordedFrom"].startswith("context sandbox (http://127.0.0.1:")
 
 
 def test_what_the_policy_names_is_recorded_beside_the_cluster(

@@ -168,7 +168,7 @@ def test_where_replacements_would_land_on_hot_nodes_the_setting_that_sends_them_
     assert (obstacle.setting, obstacle.reasons) == ("", ("NoBetterLanding",))
     assert obstacle.remedy.startswith(asked)
     assert bool(obstacle.remedy) == bool(asked)
-    assert obstacle.sentence.endswith(obstacle.remedy or "that could leave)")
+    assert obstacle.sentence.endswith(obstacle.remedy or "of the movable load)")
 
 
 @pytest.mark.parametrize("steer", ["none", "softTaint"])
