@@ -267,6 +267,11 @@ def test_it_plans_then_acts_and_its_removal_leaves_nothing(
     release(cluster, tmp_path, "upgrade", f"--values={values}", "--set", "act=true,suspend=true")
     assert state(cluster) == remembered
 
+    # so does one that makes it plan only, and one that lets it act again
+    for acts in ("false", "true"):
+        release(cluster, tmp_path, "upgrade", f"--values={values}", "--set", f"act={acts}")
+        assert state(cluster) == remembered
+
     answer = helm("uninstall", NAME, f"--namespace={NAME}", folder=tmp_path, kubeconfig=cluster.kubeconfig())
     assert answer.returncode == 0, answer.stderr
     assert everything(cluster) == before
@@ -275,6 +280,24 @@ def test_it_plans_then_acts_and_its_removal_leaves_nothing(
         f"e2e chart: installed (plans {len(planned['moves'])} moves, may not evict), upgraded to act"
         f" ({len(landed)} landed), upgraded again (state kept), uninstalled: nothing left",
     )
+
+
+def test_a_pause_from_before_it_acts_hinders_no_release_and_outlasts_it(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    namespace = "paused"
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/rebalancer"
+    cluster.kubectl("create", "namespace", namespace)
+    pause = [*COMMAND, "pause", "a release", f"--lease={namespace}/rebalancer"]
+    subprocess.run([*pause, f"--kubeconfig={cluster.kubeconfig()}"], check=True, timeout=300)
+    words = (NAME, f"--namespace={namespace}", IMAGE, CHART)
+    for verb, acts in (("install", "true"), ("upgrade", "false"), ("upgrade", "true")):
+        answer = helm(verb, *words, f"--set=act={acts}", folder=tmp_path, kubeconfig=cluster.kubeconfig())
+        assert answer.returncode == 0, answer.stderr
+    removal = ("uninstall", NAME, f"--namespace={namespace}")
+    assert helm(*removal, folder=tmp_path, kubeconfig=cluster.kubeconfig()).returncode == 0
+
+    assert cluster.api.get(lease)["metadata"]["annotations"]["rebalancer/paused"] == "a release"
 
 
 def release(cluster: ControlPlane, folder: Path, verb: str, *options: str) -> str:
