@@ -148,8 +148,16 @@ def is_of_own_pod(
     """Whether ``login`` is by the service account of the pod that this program runs in."""
     if kubeconfig is not None or context is not None or identity.cluster or identity.user:
         return False
-    is_in_cluster = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
-    return is_in_cluster and is_file(_SERVICE_ACCOUNT / "token")
+    # Where one of these is missing, the login is by a kubeconfig, which may lead to any cluster.
+    has_address = all(os.environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
+    return has_address and all(_has_content(_SERVICE_ACCOUNT / name) for name in ("token", "ca.crt"))
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return is_file(path) and path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def current_context(kubeconfig: Path | None = None) -> str:

@@ -146,6 +146,39 @@ def test_without_a_terminal_a_run_needs_a_yes_and_reads_nothing_before_it(
     assert rebalancer_program(*ACTS).exit_code == 0
 
 
+def in_a_pod(monkeypatch: pytest.MonkeyPatch, account: Path) -> None:
+    for name in ("token", "ca.crt"):
+        (account / name).write_text("of the pod")
+    monkeypatch.setattr("rebalancer.cluster.live.login._SERVICE_ACCOUNT", account)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+
+@pytest.mark.parametrize("missing", ["HOST", "PORT", "token", "ca.crt"])
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_pod_whose_login_would_be_by_a_kubeconfig_needs_a_yes(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    missing: str,
+    is_empty: bool,
+) -> None:
+    in_a_pod(monkeypatch, tmp_path)
+    if not missing.isupper():
+        (tmp_path / missing).write_text("")
+        if not is_empty:
+            (tmp_path / missing).unlink()
+    elif is_empty:
+        monkeypatch.setenv(f"KUBERNETES_SERVICE_{missing}", "")
+    else:
+        monkeypatch.delenv(f"KUBERNETES_SERVICE_{missing}")
+    result = rebalancer_program("run", POLICY)
+
+    assert (result.exit_code, pipeline.run_asked) == (2, [])
+    assert "nobody can be asked" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "may_act"),
     [(None, True), ("--kubeconfig=k", False), ("--context=c", False), ("--cluster=c", False)],
@@ -158,22 +191,11 @@ def test_a_pod_may_act_by_its_own_account_and_needs_a_yes_for_any_other(
     option: str | None,
     may_act: bool,
 ) -> None:
-    (tmp_path / "token").write_text("of the pod")
-    monkeypatch.setattr("rebalancer.cluster.live.login._SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    in_a_pod(monkeypatch, tmp_path)
     result = rebalancer_program("run", POLICY, *filter(None, [option]))
 
     assert (result.exit_code == 0) == may_act, result.stderr
     assert ("info: evicts 2 pods of namespace shop on production" in result.stderr) == may_act
-
-
-def test_a_variable_of_the_cluster_without_an_account_is_not_a_pod(
-    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("rebalancer.cluster.live.login._SERVICE_ACCOUNT", tmp_path)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-
-    assert rebalancer_program("run", POLICY).exit_code == 2
 
 
 @pytest.mark.parametrize("command", [("run", "--yes"), ("run", "--dry-run"), ("serve", "--act")])
