@@ -285,7 +285,7 @@ def serve(options: ExtenderOptions) -> int:
                     stop.wait(_LOOK_SECONDS)
             finally:
                 watched.close()
-    LOGGER.info("asked to stop: ended in order")
+    LOGGER.info("asked to stop: ended")
     return int(ExitCode.DONE)
 
 

@@ -246,7 +246,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
                     self._compete(api, stop, runs)
                 else:
                     self._loop(stop, runs, None)
-        LOGGER.info("asked to stop: ended in order")
+        LOGGER.info("asked to stop: ended")
         return int(ExitCode.DONE)
 
     def _compete(self, api: RawApi, stop: StopRequest, runs: Runs) -> None:
