@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -244,6 +244,13 @@ _POD = st.tuples(_AMOUNT, _AMOUNT, st.booleans())
     st.sampled_from([2, 3, 5]),
     st.sampled_from([1, 5, 40]),
     st.sampled_from([(5.0, 5.0), (50.0, 5.0), (5.0, 50.0), (50.0, 50.0)]),
+)
+@example(
+    [(70.0, 70.0, [(10, 10, False)] * 3), (70.0, 85.0, [(10, 200, False)] * 3)],
+    [RULES[1], RULES[4], RULES[2], RULES[3], RULES[0], RULES[5]],
+    2,
+    1,
+    (5.0, 5.0),
 )
 def test_a_rule_that_is_added_relieves_no_fewer_of_the_nodes_that_the_others_relieve(
     on_nodes: list[tuple[float, float, list[tuple[int, int, bool]]]],

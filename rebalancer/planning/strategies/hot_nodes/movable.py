@@ -97,8 +97,11 @@ class MovablePods:
         return np.asarray(above & self.hotness.resources[self.nodes], np.bool_)
 
     def no_longer_hot(self, percent: FloatArray) -> BoolArray:
-        """(hot nodes, resources) in what each was hot when the plan began, and is not."""
-        return self.hotness.resources[self.nodes] & ~self.still_hot(percent)
+        """(hot nodes, resources) in what each was hot when the plan began, and is not by a threshold."""
+        further = self.hotness.further_threshold[self.nodes]
+        below_further = np.isfinite(further) & (percent <= further + NEGLIGIBLE)
+        cooled = below_further | ~self.still_hot(percent)
+        return np.asarray(self.hotness.resources[self.nodes] & cooled, np.bool_)
 
     def with_all_gone(self, percent: FloatArray) -> FloatArray:
         """(hot nodes, resources) percent of the nodes if all of these pods found a landing."""
