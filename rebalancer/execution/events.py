@@ -442,17 +442,13 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
-        for number, regarding in enumerate(_described(pod)):
-            name = f"rebalanced-{pod.uid}" + (f".{number}" if number else "")
-            self._write(REBALANCED, name, pod.namespace, regarding, move.action, note)
+        self._write_on_owners(REBALANCED, "rebalanced", pod, move.action, note)
 
     def removed(self, cleanup: Cleanup) -> None:
         """Record on the controller, else on the pod, that a finished pod was removed, and why."""
         pod = cleanup.pod
         note = f"Removed finished pod {pod.name} of {cleanup.node}: {cleanup.because}"
-        for number, regarding in enumerate(_described(pod)):
-            name = f"removed-{pod.uid}" + (f".{number}" if number else "")
-            self._write(REMOVED, name, pod.namespace, regarding, "Remove", note)
+        self._write_on_owners(REMOVED, "removed", pod, "Remove", note)
 
     def steered(self, nodes: Sequence[str], hot: Collection[str], until: float) -> None:
         """Record on nodes that they have a soft taint; on hot ones first, then by name, if there are many."""
@@ -490,6 +486,12 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
             found = msgspec.json.decode(self._api.get(f"read lease {namespace}/{lease}", path))
             return {"uid": str(found["metadata"]["uid"])}
         return {}
+
+    def _write_on_owners(self, kind: EventKind, what: str, pod: PodReference, action: str, note: str) -> None:
+        """Write an Event of a pod on its controller and on the workload above, each by its own name."""
+        name = f"{what}-{pod.uid}"
+        for number, regarding in enumerate(_described(pod)):
+            self._write(kind, f"{name}.{number}" if number else name, pod.namespace, regarding, action, note)
 
     def _write(
         self, kind: EventKind, name: str, namespace: str, regarding: dict[str, str], action: str, note: str

@@ -245,27 +245,18 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
     shown = gain or {"cpu": 0.0}
     effect = move.effect
     landings = move.evaluation.landings()
-    place = {int(row): at for at, row in enumerate(landings.rows)}
-    row_of = prepared.nodes.row
-    changed = [
-        replace(
-            landing,
-            load=_changes(
-                names,
-                effect.before[place[row_of[landing.node]]],
-                effect.after[place[row_of[landing.node]]],
-                shown,
-            ),
-        )
-        for landing in possible_landings(prepared, landings)
-    ]
+    load_of: dict[str, dict[str, Change]] = {}  # by node
+    for row, before, after in zip(landings.rows.tolist(), effect.before, effect.after, strict=True):
+        load_of[prepared.nodes.names[row]] = _changes(names, before, after, shown)
     load = prepared.inputs.load
     pod_class = prepared.pods.class_of(candidate.row)
     other = candidate.wish.makes_room_for
     return Move(
         pod=prepared.eviction.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
-        landings=tuple(changed),
+        landings=tuple(
+            replace(landing, load=load_of[landing.node]) for landing in possible_landings(prepared, landings)
+        ),
         from_load=_changes(names, effect.source_before, effect.source_after, shown),
         gain=gain,
         wave=move.wave,

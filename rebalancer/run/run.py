@@ -118,8 +118,10 @@ def min_ready_seconds_in(snapshot: Snapshot) -> Callable[[Move], float]:
     """For how long a move's replacement has to be ready before its controller calls it available."""
 
     def min_ready_seconds_of(move: Move) -> float:
-        found = snapshot.workloads.get(move.pod.controller_uid)
-        return 0.0 if found is None else min_ready_seconds(found[1])
+        if move.pod.controller_uid not in snapshot.workloads:
+            return 0.0
+        _, workload = snapshot.workloads[move.pod.controller_uid]
+        return min_ready_seconds(workload)
 
     return min_ready_seconds_of
 

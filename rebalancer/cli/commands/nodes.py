@@ -81,12 +81,12 @@ def nodes(
 
     said: set[str] = set()  # warnings that an earlier table of --watch has shown
 
-    def show(found: tuple[NodeListing, Snapshot]) -> None:
+    def show(reading: tuple[NodeListing, Snapshot]) -> None:
         from rebalancer.planning.assemble import listed_nodes  # noqa: PLC0415 - not before the reading
         from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415
         from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415
 
-        listing, snapshot = found
+        listing, snapshot = reading
         rows = chosen_nodes(listing.nodes, choice, snapshot) if choice else listing.nodes
         rows = tuple(node for node in rows if node.hot or not hot_only)
         new = tuple(text for text in listing.warnings if text not in said)
@@ -106,7 +106,7 @@ def nodes(
     while True:  # until a signal ends the program
         time.sleep(every or _EVERY_SECONDS)
         try:
-            found = look()
+            reading = look()
         except RebalancerError as error:
             LOGGER.warning("%s", error)  # the next reading may succeed
             continue
@@ -114,7 +114,7 @@ def nodes(
             click.clear()
         elif output.format in TABLES:
             click.echo()  # a line between two tables
-        show(found)
+        show(reading)
         sys.stdout.flush()
         free_cycles()
 

@@ -31,9 +31,9 @@ def pause(reason: str, options: PlanOptions, lease: str) -> None:
     rebalancer pause "incident 42"
     kubectl -n rebalancer annotate lease rebalancer rebalancer/paused=why
     """
-    found = _lease(options, lease)
-    found.pause(reason)
-    write(f"{found.why_paused()}\n")
+    run_lease = _lease(options, lease)
+    run_lease.pause(reason)
+    write(f"{run_lease.why_paused()}\n")
 
 
 @click.command()
@@ -45,10 +45,10 @@ def resume(options: PlanOptions, lease: str) -> None:
     rebalancer resume
     kubectl -n rebalancer annotate lease rebalancer rebalancer/paused-
     """
-    found = _lease(options, lease)
-    changed = found.pause(None)
+    run_lease = _lease(options, lease)
+    changed = run_lease.pause(None)
     before = "" if changed else "they were not paused: "
-    write(f"{before}runs with the {found.where} may evict at {found.api.host}\n")
+    write(f"{before}runs with the {run_lease.where} may evict at {run_lease.api.host}\n")
 
 
 def _lease(options: PlanOptions, lease: str) -> RunLease:

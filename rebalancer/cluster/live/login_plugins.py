@@ -64,17 +64,17 @@ def login_plugin_of(
     user: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> LoginPlugin | None:
     """The exec plugin of a kubeconfig's user; None where it has none."""
-    found = user.get("exec")
-    if not isinstance(found, Mapping) or not isinstance(found.get("command"), str):
+    plugin = user.get("exec")
+    if not isinstance(plugin, Mapping) or not isinstance(plugin.get("command"), str):
         return None
-    args = tuple(str(argument) for argument in found.get("args") or ())
+    args = tuple(str(argument) for argument in plugin.get("args") or ())
     own_environment: dict[str, str] = {}
-    for variable in found.get("env") or ():
+    for variable in plugin.get("env") or ():
         own_environment[str(variable["name"])] = str(variable["value"])
     name = "AWS_PROFILE"
     profile = _value_of("--profile", args) or own_environment.get(name) or environment.get(name, "")
-    hint = " ".join(str(found.get("installHint") or "").split())[:300]
-    return LoginPlugin(found["command"], args, profile, hint)
+    hint = " ".join(str(plugin.get("installHint") or "").split())[:300]
+    return LoginPlugin(plugin["command"], args, profile, hint)
 
 
 def _value_of(option: str, args: Sequence[str]) -> str:

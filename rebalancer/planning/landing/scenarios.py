@@ -321,13 +321,10 @@ class Scenarios:
         of_source = percent_of_allocatable(
             source_usage, np.array([source_count, source_count - 1]), self._allocatable[[source, source]]
         )
-        of_each = [self.all[at] for at in chances.argmax(axis=0).tolist()]
-        there = np.array([scenario.usage[row] for scenario, row in zip(of_each, rows, strict=True)])
-        there = there.reshape(len(rows), len(relief))
-        counts = [
-            scenario.after_termination.pod_count[row] for scenario, row in zip(of_each, rows, strict=True)
-        ]
-        count = np.array(counts, np.int64) - self._leaving[rows]
+        likeliest_of_each = chances.argmax(axis=0), np.arange(len(rows))  # scenario and landing
+        there = np.stack([scenario.usage[rows] for scenario in self.all])[likeliest_of_each]
+        counts = np.stack([scenario.after_termination.pod_count[rows] for scenario in self.all])
+        count = counts[likeliest_of_each] - self._leaving[rows]
         allocatable = self._allocatable[rows]
         back = (rows == source)[:, None]  # where it lands again on its node it uses there what it did
         return MoveEffect(

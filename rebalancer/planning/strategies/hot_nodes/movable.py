@@ -97,7 +97,7 @@ class MovablePods:
         return np.asarray(above & self.hotness.resources[self.nodes], np.bool_)
 
     def no_longer_hot(self, percent: FloatArray) -> BoolArray:
-        """(hot nodes, resources) in what each was hot when the plan began, and is not by a threshold."""
+        """(hot nodes, resources) in what each was hot when the plan began, and is below a threshold now."""
         further = self.hotness.further_threshold[self.nodes]
         below_further = np.isfinite(further) & (percent <= further + NEGLIGIBLE)
         cooled = below_further | ~self.still_hot(percent)
