@@ -120,7 +120,7 @@ class _Candidates(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str]
 
 
-class _ClassCycle(msgspec.Struct, frozen=True, eq=False):
+class ClassCycle(msgspec.Struct, frozen=True, eq=False):
     """The cycle of a class, with all that depends on the class and the nodes alone computed.
 
     What is left of a placement are the filters and scores in which other pods and free room have a part.
@@ -195,12 +195,12 @@ class Scheduler:
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
 
-    def _of_class(self, state: ClusterState, pod_class: int) -> _ClassCycle:
+    def of_class(self, state: ClusterState, pod_class: int) -> ClassCycle:
         """The cycle of a class, computed anew only once further classes may concern it."""
         key = "cycle", state.classes.counters.catch_up()
         return state.classes.cached(pod_class, self, key, lambda: self._specialise(state, pod_class))
 
-    def _specialise(self, state: ClusterState, pod_class: int) -> _ClassCycle:
+    def _specialise(self, state: ClusterState, pod_class: int) -> ClassCycle:
         lasting = [plugin for plugin in self._pre_filters if plugin.has_static_pre_filter]
         candidates = _pre_filtered(lasting, state, pod_class)
         admitted = self._admitting(state, pod_class)
@@ -208,7 +208,7 @@ class Scheduler:
             admitted = admitted & candidates.restricted_to
         concerned = [plugin for plugin in self._filters if plugin.concerns(state, pod_class)]
         changing = [plugin for plugin in concerned if not plugin.static]
-        return _ClassCycle(
+        return ClassCycle(
             candidates,
             [item for item in self._pre_filters if item in changing and not item.has_static_pre_filter],
             admitted,
@@ -230,7 +230,7 @@ class Scheduler:
 
     def _candidates(self, state: ClusterState, pod_class: int) -> _Candidates:
         """The result of all PreFilters."""
-        cycle = self._of_class(state, pod_class)
+        cycle = self.of_class(state, pod_class)
         if not cycle.pre_filters:
             return cycle.candidates
         changing = _pre_filtered(cycle.pre_filters, state, pod_class)
@@ -297,7 +297,7 @@ class Scheduler:
         """(nodes,) as ``feasible``; before extenders are asked where ``asking`` is false."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        cycle = self._of_class(state, pod_class)
+        cycle = self.of_class(state, pod_class)
         mask = cycle.admitted
         if cycle.pre_filters and candidates.restricted_to is not None:
             mask = mask & candidates.restricted_to
@@ -373,7 +373,7 @@ class Scheduler:
     def _scores_of(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
     ) -> ClassScores:
-        cycle = self._of_class(state, pod_class)
+        cycle = self.of_class(state, pod_class)
         changing: list[RawScores] = []
         for plugin in cycle.scores:
             raw = plugin.raw_scores_of_sample(state, pod_class, feasible, sample_size)

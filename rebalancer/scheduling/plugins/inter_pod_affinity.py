@@ -52,7 +52,7 @@ class InterPodAffinityArguments(Arguments):
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class _Count(msgspec.Struct, frozen=True):
+class CountedTerm(msgspec.Struct, frozen=True):
     """A counter by a topology key, and how much each of its pods adds to a score."""
 
     key: str
@@ -60,16 +60,16 @@ class _Count(msgspec.Struct, frozen=True):
     weight: int = 1
 
 
-class _Required(msgspec.Struct, frozen=True):
+class Required(msgspec.Struct, frozen=True):
     """What decides whether a class may be on a node."""
 
-    affinity: Sequence[_Count]  # of the pods that match all required terms, by the key of each
+    affinity: Sequence[CountedTerm]  # of the pods that match all required terms, by the key of each
     matches_itself: bool
-    anti_affinity: Sequence[_Count]
-    existing: Sequence[_Count]  # of the pods whose anti-affinity matches the class, a count a key
+    anti_affinity: Sequence[CountedTerm]
+    existing: Sequence[CountedTerm]  # of the pods whose anti-affinity matches the class, a count a key
 
 
-_NOTHING_REQUIRED = _Required((), False, (), ())
+_NOTHING_REQUIRED = Required((), False, (), ())
 
 
 def _own(pod: PodClass) -> list[PodAffinity]:
@@ -133,7 +133,8 @@ class InterPodAffinity(Plugin):
         candidates = state.classes.counters.terms[kind].candidates(pod.namespace, pod.labels)
         return [term for term in candidates if term.selects(pod.namespace, pod.labels, self._namespaces)]
 
-    def _required(self, state: ClusterState, pod_class: int) -> _Required:
+    def required(self, state: ClusterState, pod_class: int) -> Required:
+        """What rejects nodes for a class."""
         known = state.classes.counters.catch_up()
         if not known:
             return _NOTHING_REQUIRED
@@ -141,7 +142,7 @@ class InterPodAffinity(Plugin):
         key = ("required", known)
         return state.classes.cached(pod_class, self, key, lambda: self._find_required(state, pod_class))
 
-    def _find_required(self, state: ClusterState, pod_class: int) -> _Required:
+    def _find_required(self, state: ClusterState, pod_class: int) -> Required:
         pod = state.classes[pod_class]
         book = state.classes.counters
         kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
@@ -149,8 +150,8 @@ class InterPodAffinity(Plugin):
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
         selectors = tuple(term.selector(self._namespaces, kept=kept) for term in wanted)
         everyone = book.number(MatchingPods(selectors, terminating=True)) if wanted else -1
-        return _Required(
-            affinity=[_Count(term.topology_key, everyone) for term in wanted],
+        return Required(
+            affinity=[CountedTerm(term.topology_key, everyone) for term in wanted],
             matches_itself=all(selector.matches(pod.namespace, pod.labels) for selector in selectors),
             anti_affinity=[
                 self._selected(state, term) for term in own if term.kind is TermKind.ANTI_AFFINITY
@@ -158,26 +159,28 @@ class InterPodAffinity(Plugin):
             existing=self._carrying(state, pod_class, TermKind.ANTI_AFFINITY),
         )
 
-    def _selected(self, state: ClusterState, term: AffinityTerm, weight: int = 1) -> _Count:
+    def _selected(self, state: ClusterState, term: AffinityTerm, weight: int = 1) -> CountedTerm:
         """Of the pods that a term of the pod selects."""
         kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         selected = MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
-        return _Count(term.topology_key, state.classes.counters.number(selected), weight)
+        return CountedTerm(term.topology_key, state.classes.counters.number(selected), weight)
 
-    def _carrying(self, state: ClusterState, pod_class: int, kind: TermKind, weight: int = 1) -> list[_Count]:
+    def _carrying(
+        self, state: ClusterState, pod_class: int, kind: TermKind, weight: int = 1
+    ) -> list[CountedTerm]:
         """Of the pods that carry terms of a kind which match a class, a count a key."""
         by_key: dict[str, list[tuple[AffinityTerm, int]]] = {}
         for term in self._matching(state, pod_class, kind):
             by_key.setdefault(term.topology_key, []).append((term, 1))
         number = state.classes.counters.number
         return [
-            _Count(topology_key, number(PodsWithTerm(frozenset(terms))), weight)
+            CountedTerm(topology_key, number(PodsWithTerm(frozenset(terms))), weight)
             for topology_key, terms in by_key.items()
         ]
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter when neither side requires anything."""
-        required = self._required(state, pod_class)
+        required = self.required(state, pod_class)
         if required.affinity or required.anti_affinity:
             return PASS
         unwanted = any(state.counter(count.counter, count.key).any() for count in required.existing)
@@ -185,7 +188,7 @@ class InterPodAffinity(Plugin):
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """In this order: the pod's affinity, its anti-affinity, the anti-affinity of pods that are there."""
-        required = self._required(state, pod_class)
+        required = self.required(state, pod_class)
         labels = state.nodes.labels
         codes = np.zeros(len(state.nodes), np.int64)
         for kind, counts in ((_UNWANTED_HERE, required.existing), (_NEAR_UNWANTED, required.anti_affinity)):
@@ -205,7 +208,7 @@ class InterPodAffinity(Plugin):
             return f"node(s) didn't match pod affinity/anti-affinity rules, {self.reasons[code]}"
         return self.reasons[code]
 
-    def _reject_far(self, state: ClusterState, required: _Required, codes: IntArray) -> None:
+    def _reject_far(self, state: ClusterState, required: Required, codes: IntArray) -> None:
         """The first pod of a group, which only itself would match, needs no more than the keys."""
         labels = state.nodes.labels
         counted = [(count.key, state.counter(count.counter, count.key) > 0) for count in required.affinity]
@@ -214,16 +217,17 @@ class InterPodAffinity(Plugin):
             values = labels.column(key).values
             codes[values < 0 if first else ~occupied[values]] = _FAR_FROM_WANTED
 
-    def _scored(self, state: ClusterState, pod_class: int) -> Sequence[_Count]:
+    def scored(self, state: ClusterState, pod_class: int) -> Sequence[CountedTerm]:
+        """What adds to the scores of nodes for a class."""
         known = state.classes.counters.catch_up()
         if not known:
             return ()
         key = ("scored", known)
         return state.classes.cached(pod_class, self, key, lambda: self._find_scored(state, pod_class))
 
-    def _find_scored(self, state: ClusterState, pod_class: int) -> Sequence[_Count]:
+    def _find_scored(self, state: ClusterState, pod_class: int) -> Sequence[CountedTerm]:
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
-        counts: list[_Count] = []
+        counts: list[CountedTerm] = []
         for term, weight in terms_of(state.classes[pod_class]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
                 sign = 1 if term.kind is TermKind.PREFERRED else -1
@@ -242,7 +246,7 @@ class InterPodAffinity(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""
         by_key: dict[str, IntArray] = {}
-        for count in self._scored(state, pod_class):
+        for count in self.scored(state, pod_class):
             pods = state.counter(count.counter, count.key)
             if pods.any():
                 known = by_key.get(count.key)
@@ -264,7 +268,7 @@ class InterPodAffinity(Plugin):
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""
-        required = self._required(state, pod_class)
+        required = self.required(state, pod_class)
         found = np.zeros(len(nodes), np.bool_)
         labels = state.nodes.labels
         if required is _NOTHING_REQUIRED:
@@ -285,7 +289,7 @@ class InterPodAffinity(Plugin):
 
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; others of them gain what it cost them at most."""
-        counts = self._scored(state, pod_class)  # which makes the entries
+        counts = self.scored(state, pod_class)  # which makes the entries
         own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
         by_key = dict[str, IntArray]()
         gained = 0

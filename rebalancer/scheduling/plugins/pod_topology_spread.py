@@ -129,7 +129,7 @@ def _round_half_up(values: FloatArray) -> IntArray:
     return np.floor(values + 0.5).astype(np.int64)
 
 
-class _Soft(msgspec.Struct, frozen=True, eq=False):
+class SoftConstraints(msgspec.Struct, frozen=True, eq=False):
     """The soft constraints of a class, and how a release scores by them."""
 
     counters: Sequence[DomainCounter]
@@ -263,7 +263,9 @@ class PodTopologySpread(Plugin):
             counts_beside=beside,
         )
 
-    def _hard(self, state: ClusterState, pod_class: int) -> Sequence[DomainCounter]:
+    def hard(self, state: ClusterState, pod_class: int) -> Sequence[DomainCounter]:
+        """The constraints of a class that reject."""
+
         def compute() -> Sequence[DomainCounter]:
             release = state.classes.release
             constraints = self._constraints(state.classes[pod_class], HARD, release)
@@ -273,14 +275,16 @@ class PodTopologySpread(Plugin):
 
         return state.classes.cached(pod_class, self, (HARD, self._taint(state, pod_class)), compute)
 
-    def _soft(self, state: ClusterState, pod_class: int) -> _Soft:
-        def compute() -> _Soft:
+    def soft(self, state: ClusterState, pod_class: int) -> SoftConstraints:
+        """The constraints of a class that score."""
+
+        def compute() -> SoftConstraints:
             pod = state.classes[pod_class]
             constraints = self._constraints(pod, SOFT, state.classes.release)
             require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
             missing = self._missing(state, constraints) if require_all else None
             counters = [self._counter(state, pod_class, item, missing, beside=False) for item in constraints]
-            return _Soft(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
+            return SoftConstraints(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
 
         return state.classes.cached(pod_class, self, (SOFT, self._taint(state, pod_class)), compute)
 
@@ -293,15 +297,15 @@ class PodTopologySpread(Plugin):
         return state.added_taint if minds else None
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
-        return self._hard(state, pod_class) if when == HARD else self._soft(state, pod_class).counters
+        return self.hard(state, pod_class) if when == HARD else self.soft(state, pod_class).counters
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
-        return PASS if self._hard(state, pod_class) else SKIP
+        return PASS if self.hard(state, pod_class) else SKIP
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Rejects where count + itself − smallest count > maxSkew, and where the key is missing."""
         codes = np.zeros(len(state.nodes), np.int64)
-        for counter in self._hard(state, pod_class):
+        for counter in self.hard(state, pod_class):
             counts = counter.counts(state)
             enough = len(counter.populated) >= counter.constraint.min_domains
             smallest = counts[counter.populated].min() if enough and len(counter.populated) else 0
@@ -320,7 +324,7 @@ class PodTopologySpread(Plugin):
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         found = np.zeros(len(nodes), np.bool_)
-        for counter in self._hard(state, pod_class):
+        for counter in self.hard(state, pod_class):
             found |= counter.may_reject(state, nodes)
         return found
 
@@ -332,7 +336,7 @@ class PodTopologySpread(Plugin):
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
     ) -> IntArray | None:
         """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
-        soft = self._soft(state, pod_class)
+        soft = self.soft(state, pod_class)
         if not soft.counters:
             idle = state.classes.release.has(IDLE_SCORES)
             return np.zeros(len(feasible), np.int64) if idle else None

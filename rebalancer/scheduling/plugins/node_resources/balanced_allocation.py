@@ -46,7 +46,7 @@ class NodeResourcesBalancedAllocationArguments(Arguments):
         return self
 
 
-class _Balanced(msgspec.Struct, frozen=True, eq=False):
+class Balanced(msgspec.Struct, frozen=True, eq=False):
     """What is compared for a class, and how."""
 
     resources: Sequence[ScoredResource]
@@ -67,7 +67,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._resources = arguments.resources
 
     @once_a_class
-    def _balanced(self, state: ClusterState, pod_class: int) -> _Balanced | None:
+    def balanced_of(self, state: ClusterState, pod_class: int) -> Balanced | None:
         """What is compared for a class; None where it is not scored."""
         release = state.classes.release
         requests = state.classes.requests[pod_class]
@@ -83,7 +83,7 @@ class NodeResourcesBalancedAllocation(Plugin):
             scored_resource(state, own, item, defaults=of_two)
             for item in (CPU_AND_MEMORY if of_two else self._resources)
         )
-        return _Balanced(
+        return Balanced(
             tuple(item for item in counted if item is not None),
             of_two,
             release.has(BALANCE_BEFORE_AND_AFTER),
@@ -91,23 +91,23 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
-        balanced = self._balanced(state, pod_class)
+        balanced = self.balanced_of(state, pod_class)
         if balanced is None:
             return None
         requested = [item.requested(state, feasible) for item in balanced.resources]
         if balanced.of_two:
             return _balance_of_two(balanced.resources, requested, feasible)
-        after = _balance(balanced.resources, requested, feasible)
+        after = balance(balanced.resources, requested, feasible)
         if not balanced.counts_before:
             return after
         # 50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
         half = MAX_SCORE // 2
         without = [amount - item.own for amount, item in zip(requested, balanced.resources, strict=True)]
-        gained: IntArray = after - _balance(balanced.resources, without, feasible)
+        gained: IntArray = after - balance(balanced.resources, without, feasible)
         return half + (half + gained) // 2
 
 
-def _balance(resources: Sequence[ScoredResource], requested: Sequence[IntArray], rows: IntArray) -> IntArray:
+def balance(resources: Sequence[ScoredResource], requested: Sequence[IntArray], rows: IntArray) -> IntArray:
     """(rows,) the score, given what is requested of each resource."""
     shares: list[FloatArray] = []
     for item, amount in zip(resources, requested, strict=True):

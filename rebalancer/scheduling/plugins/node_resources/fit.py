@@ -75,7 +75,7 @@ class NodeResourcesFitArguments(Arguments):
         return self
 
 
-class _Room(msgspec.Struct, frozen=True, eq=False):
+class Room(msgspec.Struct, frozen=True, eq=False):
     """What of a node may be taken already, for a pod of a class to fit beside it."""
 
     pods: IntArray  # (nodes,) fewer than these
@@ -107,7 +107,7 @@ class NodeResourcesFit(Plugin):
         return extended and (resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups)
 
     @once_a_class
-    def _room(self, state: ClusterState, pod_class: int) -> _Room:
+    def room(self, state: ClusterState, pod_class: int) -> Room:
         """What must fit: native resources first, then scalars by name."""
         classes = state.classes
         incoming = classes.requests[pod_class].incoming
@@ -119,14 +119,14 @@ class NodeResourcesFit(Plugin):
         if classes.release.has(FIT_COMPARES_ALL) and (columns or any(map(is_scalar, incoming))):
             columns = list(_NATIVE)
         columns += [column for column in scalars if not self._is_ignored(classes.resources[column])]
-        return _Room(
+        return Room(
             classes.allocatable[:, PODS_COLUMN],
             tuple((column, classes.allocatable[:, column] - row[column]) for column in columns),
         )
 
     def _short(self, state: ClusterState, pod_class: int) -> Iterator[BoolArray]:
         """(nodes,) whether there is too little: of pods first, then of each resource that must fit."""
-        room = self._room(state, pod_class)
+        room = self.room(state, pod_class)
         yield state.pod_count >= room.pods
         for column, most in room.resources:
             yield state.requested[:, column] > most
@@ -148,13 +148,13 @@ class NodeResourcesFit(Plugin):
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words: every resource that is short."""
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
-        for bit, (column, _) in enumerate(self._room(state, pod_class).resources, start=1):
+        for bit, (column, _) in enumerate(self.room(state, pod_class).resources, start=1):
             if code >> min(bit, _MAX_CODED) & 1:
                 reasons.append(f"Insufficient {state.classes.resources[column]}")
         return ", ".join(reasons)
 
     @once_a_class
-    def _scored_by(self, state: ClusterState, pod_class: int) -> Sequence[ScoredResource]:
+    def scored_by(self, state: ClusterState, pod_class: int) -> Sequence[ScoredResource]:
         """The resources of the score, as they count for a class."""
         own = self._own(state, pod_class)
         counted = (
@@ -169,8 +169,8 @@ class NodeResourcesFit(Plugin):
             return self._scores_of_all(state, pod_class, feasible)
         total = np.zeros_like(feasible)
         weights: IntArray | int = 0  # one number while every node offers what is counted
-        for resource in self._scored_by(state, pod_class):
-            score = self._score_of(resource.requested(state, feasible), resource.capacity(feasible))
+        for resource in self.scored_by(state, pod_class):
+            score = self.score_of(resource.requested(state, feasible), resource.capacity(feasible))
             score *= resource.weight
             if resource.offered is None and not self._is_ratio:
                 total += score
@@ -202,7 +202,7 @@ class NodeResourcesFit(Plugin):
         """
         total = np.zeros_like(rows)
         weights = np.zeros_like(rows)
-        counting = {item.name: item for item in self._scored_by(state, pod_class)}
+        counting = {item.name: item for item in self.scored_by(state, pod_class)}
         for resource in self._scored.resources:
             offered = np.zeros(len(rows), np.bool_)
             requested = np.zeros_like(rows)
@@ -217,7 +217,7 @@ class NodeResourcesFit(Plugin):
                 score = scored_resources.on_shape(self._shape, np.where(full, MAX_SCORE, MAX_SCORE - free))
                 counted = score > 0
             else:
-                score = np.where(offered, self._score_of(requested, capacity), 0)
+                score = np.where(offered, self.score_of(requested, capacity), 0)
                 counted = np.ones_like(offered)
             total += np.where(counted, score * resource.weight, 0)
             weights += np.where(counted, resource.weight, 0)
@@ -230,7 +230,7 @@ class NodeResourcesFit(Plugin):
         mean = round_half_away(total / divisor) if self._is_ratio else total // divisor
         return np.where(weights > 0, mean, 0)
 
-    def _score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
+    def score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
         match self._scored.type:
             case ScoringStrategyType.LEAST_ALLOCATED:
                 left: IntArray = allocatable - requested
