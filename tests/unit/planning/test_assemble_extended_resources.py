@@ -15,6 +15,7 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.reporting.tables.nodes import node_listing, nodes_table
 from tests.builders import a_node, a_snapshot
+from tests.rows import rows
 from tests.unit.planning.builders import NOW, Workload, a_workload
 
 GPU = "nvidia.com/gpu"
@@ -78,7 +79,7 @@ def test_thresholds_of_consolidation_take_extended_resources() -> None:
     assert "thresholds keep 2 of which more is requested" in plan.strategies["consolidation"].message
 
 
-@pytest.mark.parametrize("name", ["nvidia.com/", "NVIDIA.com/gpu", "gpu", "a/b/c", "hugepages-"])
+@rows("name", ["nvidia.com/", "NVIDIA.com/gpu", "gpu", "a/b/c", "hugepages-"])
 def test_a_name_that_no_extended_resource_has_is_refused(name: str) -> None:
     with pytest.raises(InputError):
         parse_policy(HEAD + HOT_BY_GPU.replace(GPU, name), "policy.yaml")

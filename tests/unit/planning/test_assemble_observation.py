@@ -34,6 +34,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, ExtensionPoint, PluginDescription
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 EXAMPLE = Path(__file__).parents[3] / "examples"
 DEMO = load_policy(EXAMPLE / "policy.yaml")
@@ -155,13 +156,13 @@ def test_each_field_of_an_observation_has_a_verdict() -> None:
     assert fields == OTHERS.keys() | EQUAL.keys()
 
 
-@pytest.mark.parametrize("field", OTHERS)
+@rows("field", OTHERS)
 def test_what_is_observed_otherwise_has_another_digest(field: str) -> None:
     observation = an_observation()
     assert digest(OTHERS[field](observation)) != digest(observation)
 
 
-@pytest.mark.parametrize("field", EQUAL)
+@rows("field", EQUAL)
 def test_what_decides_nothing_is_left_out_of_the_digest(field: str) -> None:
     observation = an_observation()
     assert digest(EQUAL[field](observation)) == digest(observation)

@@ -7,6 +7,7 @@ import pytest
 from rebalancer.cluster.kinds import KINDS
 from rebalancer.planning.assemble import system_workloads
 from tests.builders import a_snapshot
+from tests.rows import rows
 from tests.unit.planning.builders import Workload, a_workload
 
 
@@ -35,7 +36,7 @@ def a_service(name: str, **selector: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "tools"}, "spec": {"selector": selector}}
 
 
-@pytest.mark.parametrize(
+@rows(
     "image",
     [
         "registry.k8s.io/kube-scheduler:v1.35.4",

@@ -13,6 +13,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import Reason
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_policy,
@@ -67,7 +68,7 @@ def test_no_more_than_per_namespace_leave_a_namespace() -> None:
     assert because(plan, "web-8") == "perNamespace 2 for default is reached"
 
 
-@pytest.mark.parametrize(("amount", "moves"), [("10%", 2), ("1%", 1), ("11%", 2), ("12%", 3), (1, 1), (5, 5)])
+@rows("amount, moves", [("10%", 2), ("1%", 1), ("11%", 2), ("12%", 3), (1, 1), (5, 5)])
 def test_no_more_than_per_workload_leave_and_a_share_is_rounded_up(amount: Any, moves: int) -> None:
     plan = two_hot_nodes(policy=limited(perWorkload=amount))
     assert len(plan.moves) == moves  # of 18 replicas
@@ -272,7 +273,7 @@ def a_job_on_a(**spec: Any) -> Workload:
     return job
 
 
-@pytest.mark.parametrize(("limit", "moves"), [(0, 0), (1, 1), (2, 2), (6, 3)])
+@rows("limit, moves", [(0, 0), (1, 1), (2, 2), (6, 3)])
 def test_the_evictions_of_a_plan_count_against_the_backoff_limit_of_their_job(limit: int, moves: int) -> None:
     plan = two_hot_nodes(a_job_on_a(backoffLimit=limit), policy=a_policy(evictable={"jobs": True}))
     assert len(plan.moves) == moves

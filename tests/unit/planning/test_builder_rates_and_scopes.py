@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     a_past_move,
@@ -59,8 +59,8 @@ def test_without_such_limits_both_nodes_are_relieved() -> None:
     assert len(moved(plan())) == 4
 
 
-@pytest.mark.parametrize(
-    ("limits", "ages", "most"),
+@rows(
+    "limits, ages, most",
     [
         ({"perHour": 3}, (), 3),
         ({"perHour": 3}, (60, 3500), 1),
@@ -112,8 +112,8 @@ def test_moves_of_earlier_plans_of_the_run_count_once() -> None:
     assert len(moved(plan_of(again))) == 2
 
 
-@pytest.mark.parametrize(
-    ("scope", "moves"),
+@rows(
+    "scope, moves",
     [
         ({"nodeSelector": {"matchLabels": {"pool": "batch"}}, "perRun": 1}, {"a": 1, "b": 2}),
         ({"namespaces": ["team-*"], "perRun": 0}, {"a": 2, "b": 0}),
@@ -142,8 +142,8 @@ ALWAYS = {"from": "00:00", "to": "00:00"}
 NEVER_NOW = {"from": "22:00", "to": "23:00"}  # it is 12:00
 
 
-@pytest.mark.parametrize(
-    ("evictable", "moves"),
+@rows(
+    "evictable, moves",
     [
         ({"windows": [NEVER_NOW]}, ""),
         ({"windows": [NEVER_NOW, {**ALWAYS, "namespaces": ["shop"]}]}, "a"),

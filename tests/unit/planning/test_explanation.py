@@ -18,6 +18,7 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
 from tests.builders import a_budget, a_node, a_pod
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
 
@@ -232,8 +233,8 @@ def test_pods_of_a_cool_node_are_listed_as_evictable_or_not() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("asked", "suggested"),
+@rows(
+    "asked, suggested",
     [
         ("pod/default/wev-0", "pod/default/web-0"),
         ("pod/defautl/web-0", "pod/default/web-0"),
@@ -331,8 +332,8 @@ def _without_limit(inputs: PlanningInputs) -> PlanningInputs:
     return replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits}))
 
 
-@pytest.mark.parametrize(
-    ("source", "kind", "told"),
+@rows(
+    "source, kind, told",
     [
         ("https://10.0.0.1:6443", "node", "kubectl get nodes"),
         ("https://10.0.0.1:6443", "pod", "kubectl get pods -A"),

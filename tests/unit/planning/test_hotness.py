@@ -15,6 +15,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     a_policy,
@@ -205,8 +206,8 @@ def test_a_low_score_alone_does_not_make_a_node_hot() -> None:
     assert hot(plan_of(inputs)) == set()
 
 
-@pytest.mark.parametrize(
-    ("busy", "floor", "is_hot"),
+@rows(
+    "busy, floor, is_hot",
     [
         (30.9, {}, False),  # 0.45 points above the mean of 30.45 %
         (31.0, {}, True),

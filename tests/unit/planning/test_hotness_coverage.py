@@ -10,6 +10,7 @@ import pytest
 from rebalancer.errors import SafetyError
 from rebalancer.planning.hotness import coverage_of
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 
 VIRTUAL = {"key": "virtual-kubelet.io/provider", "value": "azure", "effect": "NoSchedule"}
@@ -36,14 +37,14 @@ def test_a_daemon_on_it_changes_nothing() -> None:
     assert coverage_of(beside(a_node("dark", taints=[VIRTUAL]), daemon)).counted == 3
 
 
-@pytest.mark.parametrize(
+@rows(
     "inputs",
     [
-        pytest.param(beside(a_node("dark")), id="no taint"),
-        pytest.param(beside(a_node("dark", ready=False)), id="not Ready, and expected back"),
-        pytest.param(beside(a_node("dark", taints=[VIRTUAL]), spec=TOLERATES), id="tolerated"),
-        pytest.param(beside(a_node("dark", taints=[VIRTUAL]), a_workload("job", ["dark"])), id="in use"),
-        pytest.param(beside(a_node("dark", taints=[{**VIRTUAL, "effect": "PreferNoSchedule"}])), id="soft"),
+        beside(a_node("dark")),
+        beside(a_node("dark", ready=False)),
+        beside(a_node("dark", taints=[VIRTUAL]), spec=TOLERATES),
+        beside(a_node("dark", taints=[VIRTUAL]), a_workload("job", ["dark"])),
+        beside(a_node("dark", taints=[{**VIRTUAL, "effect": "PreferNoSchedule"}])),
     ],
 )
 def test_a_node_that_pods_may_leave_or_land_on_counts(inputs: Any) -> None:

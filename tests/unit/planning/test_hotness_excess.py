@@ -13,6 +13,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 
 PERCENTS = st.floats(0, 300)
@@ -27,9 +28,7 @@ def cpu(percent: float) -> FloatArray:
     return np.array([percent, 50.0, 10.0])
 
 
-@pytest.mark.parametrize(
-    ("percent", "excess"), [(60, 0), (65, 0), (70, 5), (80, 15), (90, 35), (100, 55), (110, 95), (126, 159)]
-)
+@rows("percent, excess", [(60, 0), (65, 0), (70, 5), (80, 15), (90, 35), (100, 55), (110, 95), (126, 159)])
 def test_a_point_counts_more_above_the_threshold_and_more_still_above_100_percent(
     percent: float, excess: float
 ) -> None:

@@ -10,6 +10,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.planning.other_deschedulers import ensure_allowed, why_refused
 from rebalancer.policy.schema import Safety
 from tests.builders import a_node, a_pod
+from tests.rows import rows
 from tests.unit.planning.builders import a_workload, planning_inputs
 
 IMAGE = "registry.k8s.io/descheduler/descheduler:v0.34.0"
@@ -36,7 +37,7 @@ def pods_of(image: str, kind: str = "ReplicaSet", **changes: Any) -> str:
     return why_refused(planning_inputs([a_node("n")], [workload]).snapshot, REFUSE)
 
 
-@pytest.mark.parametrize(
+@rows(
     "image",
     [
         IMAGE,
@@ -52,7 +53,7 @@ def test_a_running_pod_with_the_image_of_a_descheduler_is_one_whatever_its_regis
     assert pods_of(image).startswith("another descheduler runs (tools/ReplicaSet/mover)")
 
 
-@pytest.mark.parametrize(
+@rows(
     "image",
     [
         "example/descheduler-ui:v1",

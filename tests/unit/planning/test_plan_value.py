@@ -27,6 +27,7 @@ from rebalancer.planning.plan import (
 from rebalancer.planning.reasons import Reason
 from tests.builders import a_node
 from tests.conftest import examples
+from tests.rows import rows
 from tests.unit.planning.builders import Workload, a_policy, a_workload, plan_of, planning_inputs
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -135,7 +136,7 @@ def test_a_plan_whose_risks_are_no_chances_is_refused(risk: str) -> None:
         decode(content.replace(b'"risk":0.0', f'"risk":{risk}'.encode()))
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"moves": 1}', b"[]"])
+@rows("content", [b"", b"{}", b'{"moves": 1}', b"[]"])
 def test_bytes_that_hold_no_plan_are_refused(content: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode(content)

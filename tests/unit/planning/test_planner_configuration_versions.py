@@ -15,6 +15,7 @@ from rebalancer.profiles.types import DEFAULTS, ExtensionPoint
 from rebalancer.scheduling.plugins.network_traffic import NetworkTrafficArguments, published_query
 from rebalancer.scheduling.registry import MODELLED, load_configuration
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     a_policy,
@@ -195,7 +196,7 @@ def planned(version: str, text: str, scheduler_name: str, minor: str) -> Plan:
     return plan_of(with_scheduler(inputs, version=minor))
 
 
-@pytest.mark.parametrize(("version", "text", "scheduler_name", "minor"), CASES)
+@rows("version, text, scheduler_name, minor", CASES)
 def test_a_configuration_moves_pods_off_a_hot_node(
     version: str, text: str, scheduler_name: str, minor: str
 ) -> None:
@@ -204,13 +205,13 @@ def test_a_configuration_moves_pods_off_a_hot_node(
     assert "a" not in moved(plan).values()
 
 
-@pytest.mark.parametrize("version", DEFAULTS)
+@rows("version", DEFAULTS)
 def test_without_scores_any_node_may_be_the_landing(version: str) -> None:
     plan = planned(version, NO_SCORING, "no-scoring-scheduler", RELEASES[version][0])
     assert set(kept(plan).values()) == {"NoBetterLanding"}
 
 
-@pytest.mark.parametrize("version", DEFAULTS)
+@rows("version", DEFAULTS)
 def test_what_a_version_enables_as_filter_or_score_is_prepared_there(version: str) -> None:
     """Whatever rules judge it: those of a scheduler that reads the version, or the newest."""
     text = f"apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration"

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from tests.conftest import examples
+from tests.rows import rows
 from tests.unit.execution.fake_api import Answer, fake_api
 from tests.unit.planning.builders import NOW, a_policy, plan_of, planning_inputs
 from tests.unit.planning.random_clusters import clusters
@@ -214,7 +214,7 @@ def test_the_reason_of_a_move_off_a_hot_node_names_a_level_above_its_cool_to(
         assert all(float(percent) >= float(cool) for percent, cool in levels), move.because
 
 
-@pytest.mark.parametrize(
+@rows(
     "sentence",
     [
         "node-1 is at ; its replacement will be placed on node-4",

@@ -21,6 +21,7 @@ from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.plugins.network_traffic import published_query
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import NOW, a_workload, moved, plan_of, planning_inputs
 
 POLICIES = {path.stem: path for path in (Path(__file__).parents[3] / "policies").glob("*.yaml")}
@@ -205,8 +206,8 @@ def on_the_articles_cluster(cpu: float, traffic: float) -> Plan:
     return plan_of(replace(inputs, load=report))
 
 
-@pytest.mark.parametrize(
-    ("cpu", "traffic", "hot"),
+@rows(
+    "cpu, traffic, hot",
     [
         (20.0, 60e6, {"networkReceive"}),
         (90.0, 300e3, {"cpu"}),  # the busiest link is as good as idle, and makes no node hot
@@ -250,7 +251,7 @@ def test_every_shipped_policy_is_tried_here() -> None:
     assert set(POLICIES) == {*FOR_ANY_CLUSTER, *NEEDS_A_SOURCE, *FOR_A_PROFILE}
 
 
-@pytest.mark.parametrize("name", [*FOR_ANY_CLUSTER, *FOR_A_PROFILE])
+@rows("name", [*FOR_ANY_CLUSTER, *FOR_A_PROFILE])
 def test_a_shipped_policy_moves_pods_on_a_cluster_that_it_fits(name: str) -> None:
     policy = shipped(name)
     scheduler_name = (policy.schedulers[0].profiles or ("default-scheduler",))[0]
@@ -286,7 +287,7 @@ def test_a_score_rule_of_a_plugin_that_is_not_enabled_is_named() -> None:
     assert any("scores by TargetLoadPacking" in warning for warning in plan.warnings)
 
 
-@pytest.mark.parametrize("name", FOR_ANY_CLUSTER)
+@rows("name", FOR_ANY_CLUSTER)
 def test_a_policy_for_any_cluster_warns_of_nothing(name: str) -> None:
     plan = planned(shipped(name))
     assert [warning for warning in plan.warnings if ": no " in warning] == []

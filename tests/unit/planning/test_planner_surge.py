@@ -16,6 +16,7 @@ from rebalancer.reporting.tables.plan import plan_table
 from rebalancer.state.run_state import RunState
 from rebalancer_lab.simulation.cycles import SimulationSettings, simulate
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_past_move, a_policy, a_workload, because, kept, moved, plan_of
 from tests.unit.planning.surge_builders import HASH, SURGE, a_deployment, a_single_pod, surge_inputs
 
@@ -56,8 +57,8 @@ def test_without_the_setting_the_same_pod_is_protected_or_evicted() -> None:
     assert [move.action for move in plan_of(surge_inputs(evictable={"protect": []})).moves] == ["Evict"]
 
 
-@pytest.mark.parametrize(
-    ("deployment", "reason"),
+@rows(
+    "deployment, reason",
     [
         (a_deployment(strategy={"type": "Recreate"}), "its strategy is Recreate"),
         (rolling(maxSurge=0, maxUnavailable=1), "its maxSurge is 0"),
@@ -91,7 +92,7 @@ def test_where_the_rolling_update_would_not_help_the_pod_stays_and_is_never_evic
         assert plan.kept[0].setting == "evictable.singleReplica"
 
 
-@pytest.mark.parametrize("surge", ["25%", "1%", 1, 2, "200%", None])
+@rows("surge", ["25%", "1%", 1, 2, "200%", None])
 def test_max_surge_rounds_up_and_max_unavailable_down(surge: int | str | None) -> None:
     plan = plan_of(surge_inputs(deployment=rolling(maxSurge=surge, maxUnavailable="99%")))
     assert [move.action for move in plan.moves] == ["Restart"]

@@ -8,11 +8,12 @@ from bench.random_clusters import random_inputs
 from rebalancer.planning.explanation import PodExplainer, scheduling_tables
 from rebalancer.planning.planner import prepare_to_plan, search
 from rebalancer.planning.report import build_plan
+from tests.rows import rows
 
 SEEDS = range(6)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@rows("seed", SEEDS)
 def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_after_it(seed: int) -> None:
     prepared = prepare_to_plan(random_inputs(seed, 0.6, nodes=6))
     plan = build_plan(prepared, search(prepared))
@@ -26,7 +27,7 @@ def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_afte
                 assert gain == pytest.approx(left.before - after[0], abs=0.11)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@rows("seed", SEEDS)
 def test_the_scores_of_a_move_are_those_of_its_moment_and_explain_its_chances(seed: int) -> None:
     prepared = prepare_to_plan(random_inputs(seed, 0.6, nodes=6))
     decided = search(prepared)

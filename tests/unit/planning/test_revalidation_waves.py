@@ -14,6 +14,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import next_in_wave, revalidate_moves
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
 from tests.unit.planning.landing.alike_nodes import alike
 from tests.unit.planning.strategies.test_consolidation import _PACKING
@@ -81,8 +82,8 @@ def scaled(replicas: int, moved: int = 0, **limits: Any) -> PlanningInputs:
     return planning_inputs(nodes, [web], policy=policy, load={"hot": 110 - 10 * moved})
 
 
-@pytest.mark.parametrize(
-    ("limits", "most"),
+@rows(
+    "limits, most",
     [
         ({"perWorkload": "40%"}, 2),
         ({"perNode": 2}, 2),

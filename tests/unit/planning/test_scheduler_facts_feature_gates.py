@@ -20,6 +20,7 @@ from rebalancer.scheduling.registry import default_configuration, load_configura
 from rebalancer.scheduling.versions.release import FeatureGates, Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
+from tests.rows import rows
 
 IMAGE = "registry.k8s.io/kube-scheduler:v1.36.3"
 STATIC = owned_by("Node", "n")
@@ -58,8 +59,8 @@ def _gates(snapshot: Snapshot, configuration: SchedulerConfiguration = FIRST, **
     return feature_gates(_scheduler(snapshot, configuration, featureGates=gates))
 
 
-@pytest.mark.parametrize(
-    ("container", "gates"),
+@rows(
+    "container, gates",
     [
         ({"command": ["kube-scheduler", CONFIG]}, {}),
         ({"command": ["/usr/local/bin/kube-scheduler", CONFIG, "--feature-gates=A=true,B=false"]}, "AB"),
@@ -136,8 +137,8 @@ def test_a_recording_keeps_the_gates_and_the_leader_election_and_no_other_argume
     assert kept == ["kube-scheduler", *kept_flags]
 
 
-@pytest.mark.parametrize(
-    ("container", "policy", "warns"),
+@rows(
+    "container, policy, warns",
     [
         ({"command": ["kube-scheduler", CONFIG]}, {}, True),
         ({"command": ["kube-scheduler"], "args": ["--config", "/etc/x.yaml"]}, {}, True),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
-
 from rebalancer.cluster import times
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.inputs import Observation, SchedulerFacts, SchedulerStart
@@ -15,6 +13,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
+from tests.rows import rows
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 FIRST = default_configuration()
@@ -44,8 +43,8 @@ def listed_at(
     return facts.listed_nodes_at
 
 
-@pytest.mark.parametrize(
-    ("pods", "moments"),
+@rows(
+    "pods, moments",
     [
         ([("x", MORNING)], [MORNING]),
         ([("x", MORNING), ("y", MORNING)], [MORNING]),
@@ -82,8 +81,8 @@ def test_a_scheduler_that_is_not_seen_listed_the_nodes_at_the_latest_when_it_acq
     assert listed_at(configuration=TRIMARAN, starts=unknown) == (math.inf, -math.inf)
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "shuffles"),
+@rows(
+    "scheduler, shuffles",
     [
         ({"version": "1.34"}, (0,)),
         ({"version": "1.34", "featureGates": {"WatchListClient": True}}, (1, -1)),

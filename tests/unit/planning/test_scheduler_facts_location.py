@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.scheduler_facts import (
     NAMED_BY_POLICY,
@@ -19,6 +17,7 @@ from rebalancer.planning.scheduler_facts import (
 from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerPods, SchedulerSettings
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
+from tests.rows import rows
 
 DEFAULT_LEASE = LeaseName("kube-system", "kube-scheduler")
 
@@ -59,8 +58,8 @@ def located(text: str, settings: SchedulerSettings | None = None, *pods: dict[st
     return locate(found[0], found, snapshot)
 
 
-@pytest.mark.parametrize(
-    ("text", "lease"),
+@rows(
+    "text, lease",
     [
         ("", DEFAULT_LEASE),
         (configuration(), DEFAULT_LEASE),
@@ -100,8 +99,8 @@ IN_FILE = "--config=/etc/kubernetes/scheduler-config.yaml"
 OFF = configuration("trimaran", election="{leaderElect: false}")
 
 
-@pytest.mark.parametrize(
-    ("text", "image", "flags", "lease"),
+@rows(
+    "text, image, flags, lease",
     [
         (configuration("trimaran"), "kube-scheduler:v0.26.7", ["--leader-elect=false", IN_FILE], None),
         (configuration("trimaran"), "kube-scheduler:latest", ["--leader-elect=false", IN_FILE], None),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerFacts
 from rebalancer.planning.scheduler_facts import scheduler_facts
@@ -13,6 +11,7 @@ from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
+from tests.rows import rows
 
 IMAGE = "registry.k8s.io/kube-scheduler"
 NAMED = {"configMap": {"namespace": "second", "name": "config"}}
@@ -58,8 +57,8 @@ def test_each_of_two_schedulers_has_the_version_of_its_own_pods() -> None:
     assert versions(second) == ["1.26", "1.36"]  # the default one is as new as its API server
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "pods"),
+@rows(
+    "scheduler, pods",
     [
         (NAMED, [a_scheduler("x", "v0.27.8", **MOUNTING), a_scheduler("y", "v0.26.7")]),
         (NAMED, [a_scheduler("x", "v0.27.8", c={"args": ["--config=/etc/k/scheduler-config.yaml"]})]),

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.warnings import insecure_connections, sentences, unprotected_server
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
+from tests.rows import rows
 
 
 def said(policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str = "") -> tuple[str, ...]:
@@ -19,8 +18,8 @@ def reading(**prometheus: Any) -> RebalancePolicy:
     return RebalancePolicy.model_validate({"load": {"sources": [{"prometheus": prometheus}]}})
 
 
-@pytest.mark.parametrize(
-    ("host", "verifies", "expected"),
+@rows(
+    "host, verifies, expected",
     [
         ("https://api:6443", True, ()),
         ("http://127.0.0.1:6443", True, ()),

@@ -4,7 +4,6 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from pydantic import BaseModel
 
 from rebalancer.cluster.snapshot import build_snapshot
@@ -16,6 +15,7 @@ from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope
 from rebalancer.scheduling.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording
+from tests.rows import rows
 
 
 def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
@@ -31,8 +31,8 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
     return sentences(unmatched_names(found, build_snapshot(recording), (scheduler,), neutral))
 
 
-@pytest.mark.parametrize(
-    ("policy", "sentence"),
+@rows(
+    "policy, sentence",
     [
         ({"scheduler": {"profiles": ["trimarann"]}}, "scheduler.profiles names the profile trimarann"),
         ({"scheduler": {"assumeNeutral": ["Foo"]}}, "scheduler.assumeNeutral names the plugin Foo"),

@@ -6,6 +6,7 @@ import pytest
 
 from rebalancer.planning.plan import Plan
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_workload, because, kept, moved, plan_of, planning_inputs
 
 WEB = {"app": "web"}
@@ -64,8 +65,8 @@ def test_a_budget_over_everything_matches_everything() -> None:
     assert kept(with_budgets(budget)) == {"web-0": "Budget"}
 
 
-@pytest.mark.parametrize(
-    ("policy", "healthy", "reason"),
+@rows(
+    "policy, healthy, reason",
     [
         ("AlwaysAllow", 1, "moves"),
         ("IfHealthyBudget", 2, "moves"),

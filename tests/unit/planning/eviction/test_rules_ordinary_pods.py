@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import prepare
 from rebalancer.policy.schema import Evictable, Protection
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 from tests.unit.planning.eviction.protected_pods import EVICT
 from tests.unit.planning.random_clusters import Cluster, clusters
@@ -151,7 +151,7 @@ def test_rules_read_nothing_else_of_ordinary_pods_than_what_makes_them_ordinary(
     ordinary_pods_that_are_watched(cluster.inputs())
 
 
-@pytest.mark.parametrize("settings", settings_of_rules(), ids=str)
+@rows("settings", settings_of_rules())
 def test_no_setting_makes_a_rule_read_more_of_ordinary_pods(settings: Item) -> None:
     workloads = [a_workload(name, ["a", "b", "b"]) for name in ("web", "shop")]
     policy = a_policy(evictable=settings)

@@ -14,6 +14,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     a_past_move,
@@ -67,7 +68,7 @@ def table(rows: list[tuple[Reason, str, Case]]) -> Callable[..., Any]:
     )
 
 
-@pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in NOT_BEING_EVICTED])
+@rows("given", [given for name, given in NOT_BEING_EVICTED])
 def test_an_eviction_that_is_over_or_meant_for_another_protects_nothing(given: Case) -> None:
     assert moved(plan_for(given)) == {"web-0": "cool"}
 
@@ -162,7 +163,7 @@ def test_a_hot_node_under_memory_pressure_is_cooled_as_any_other() -> None:
     assert moved(plan_for(given)) == {"web-0": "cool"}
 
 
-@pytest.mark.parametrize("key", LEAVING)
+@rows("key", LEAVING)
 def test_no_landing_counts_on_a_node_that_is_about_to_be_removed(key: str) -> None:
     given = case(nodes=[a_node("hot"), a_node("cool", cpu=8, taints=[a_taint(key)])])
     assert kept(plan_for(given)) == {"web-0": "NoBetterLanding"}
@@ -173,8 +174,8 @@ OF_VOLCANO = the_pod(spec={"schedulerName": "volcano"})
 ELSEWHERE = {"windows": [{"from": "22:00", "to": "05:00"}]}
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@rows(
+    "given, words",
     [
         (case(policy=a_policy(evictable=ELSEWHERE)), "the next window opens at 2026-06-01T22:00:00Z"),
         (
@@ -262,9 +263,7 @@ def test_pods_whose_verdict_needs_a_kind_that_was_not_read_stay_and_say_which() 
     assert any(name.startswith("spread") for name in moved(plan))
 
 
-@pytest.mark.parametrize(
-    "given", [pytest.param(given, id=name) for name, given in [*NOT_PROTECTED, *REPLACED]]
-)
+@rows("given", [given for name, given in [*NOT_PROTECTED, *REPLACED]])
 def test_a_pod_that_nothing_protects_moves(given: Case) -> None:
     assert moved(plan_for(given)) == {"web-0": "cool"}
 
@@ -285,8 +284,8 @@ DISK_OR_MEMORY = [{"name": "proxy", "emptyDir": {"medium": "Memory"}}, {"name": 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
-@pytest.mark.parametrize(
-    ("volumes", "annotations", "stays"),
+@rows(
+    "volumes, annotations, stays",
     [
         (DISK_OR_MEMORY[:1], {}, False),
         (DISK_OR_MEMORY, {}, True),
@@ -324,8 +323,8 @@ def test_a_good_landing_does_not_end_the_cooldown_after_a_bad_one() -> None:
     assert "2 h ago (Unexpected)" in because(plan, "web-0")
 
 
-@pytest.mark.parametrize(
-    ("ours", "descheduler", "moves"),
+@rows(
+    "ours, descheduler, moves",
     [("false", None, False), ("false", "true", False), ("true", "false", False), ("true", None, True)],
 )
 def test_our_own_annotation_opts_out_and_lifts_as_the_deschedulers_does(
@@ -336,10 +335,8 @@ def test_our_own_annotation_opts_out_and_lifts_as_the_deschedulers_does(
     assert bool(moved(plan)) is moves
 
 
-@pytest.mark.parametrize(
-    "name", ["rebalancer/evict", EVICT, "cluster-autoscaler.kubernetes.io/safe-to-evict"]
-)
-@pytest.mark.parametrize("no", ["False", " FALSE ", "no", "off", "0", "never"])
+@rows("name", ["rebalancer/evict", EVICT, "cluster-autoscaler.kubernetes.io/safe-to-evict"])
+@rows("no", ["False", " FALSE ", "no", "off", "0", "never"])
 def test_whoever_says_no_in_other_words_is_not_evicted(name: str, no: str) -> None:
     plan = plan_for(case(), **{name: no})
 
@@ -347,8 +344,8 @@ def test_whoever_says_no_in_other_words_is_not_evicted(name: str, no: str) -> No
     assert f'{name}: "{no}"' in because(plan, "web-0")
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@rows(
+    "given, words",
     [
         (of_deployment(updatedReplicas=1), "Deployment/web has updated 1 of 2 replicas"),
         (of_deployment(replicas=3), "still has pods of an older revision"),

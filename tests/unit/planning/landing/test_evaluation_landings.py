@@ -9,6 +9,7 @@ import pytest
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     a_past_move,
@@ -85,8 +86,8 @@ def test_the_node_left_is_no_landing() -> None:
     only("NoBetterLanding", "hot is the node it leaves", plan)
 
 
-@pytest.mark.parametrize(
-    ("cool", "words"),
+@rows(
+    "cool, words",
     [
         (a_node("cool", cpu=8, ready=False), "cool is not Ready"),
         (just_ready(119), "cool became Ready only just now"),
@@ -96,7 +97,6 @@ def test_the_node_left_is_no_landing() -> None:
         (tainted("karpenter.sh/disrupted"), "cool is about to be removed"),
         (a_node("cool"), "cool would be at 87.5 % cpu, hot above 80.0 %"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_no_pod_is_sent_to_a_node_to_avoid(cool: dict[str, Any], words: str) -> None:
     only("NoBetterLanding", words, with_cool(cool))

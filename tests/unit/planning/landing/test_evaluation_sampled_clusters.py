@@ -12,6 +12,7 @@ from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planning_inputs, searched
 from tests.unit.planning.landing.alike_nodes import alike
 
@@ -58,7 +59,7 @@ def test_a_sampled_landing_may_be_bad_within_the_confidence() -> None:
     assert len(plan_of(a_cluster(249, BAD, confidence=0.5)).moves) == 4
 
 
-@pytest.mark.parametrize(("confidence", "moves"), [(0.975, 1), (0.955, 2), (0.935, 3), (1.0, 0)])
+@rows("confidence, moves", [(0.975, 1), (0.955, 2), (0.935, 3), (1.0, 0)])
 def test_the_confidence_is_of_the_whole_plan(confidence: float, moves: int) -> None:
     """Each move lands badly with a chance of 2 %: 98, 96 and 94 % that none does."""
     assert len(plan_of(a_cluster(249, BAD, confidence=confidence)).moves) == moves

@@ -15,6 +15,7 @@ from rebalancer.planning.landing.purpose import Landings, Peer, Purpose
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
 USED = {"left": 92.0, "b": 30.0, "c": 65.0, "d": 60.0, "e": float("nan"), "f": 90.0}
@@ -249,8 +250,8 @@ def two_replicas(**planning: Any) -> tuple[PreparedInputs, Landings]:
     return prepared, found
 
 
-@pytest.mark.parametrize(
-    ("gain", "spread", "words", "behind"),
+@rows(
+    "gain, spread, words, behind",
     [
         (10, 1.0, "", ()),
         (11, 1.0, "", ()),  # 22 points are just as many as minGain asks for twice
@@ -289,8 +290,8 @@ def test_an_estimate_knows_of_no_replicas() -> None:
     assert prepared.landing_check.acceptable(estimated, prepared.cooler_node).tolist() == [True]
 
 
-@pytest.mark.parametrize(
-    ("cpu", "memory", "asked"),
+@rows(
+    "cpu, memory, asked",
     [(92.0, 70.0, "cpu"), (60.0, 70.0, "memory"), (92.0, 50.0, "cpu"), (60.0, 50.0, "")],
 )
 def test_points_are_asked_for_where_the_node_is_hot_and_then_where_it_is_not_cool(
@@ -397,8 +398,8 @@ FEW = "of the 3.0 that its node is above coolTo"
 NOTHING = "cool would take over nothing of the cpu and memory in which its node must cool"
 
 
-@pytest.mark.parametrize(
-    ("left", "cool", "uses", "why"),
+@rows(
+    "left, cool, uses, why",
     [
         # The example of CoolerNode.
         ((92, 90), (40, 83), (20, 1), ""),

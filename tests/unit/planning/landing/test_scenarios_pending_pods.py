@@ -13,6 +13,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_workload,
@@ -136,8 +137,8 @@ def of_volcano(cpu: str, node: str, **spec: Any) -> Workload:
     )
 
 
-@pytest.mark.parametrize(
-    ("pod", "keeps"),
+@rows(
+    "pod, keeps",
     [
         (of_volcano("4", "hot"), True),
         (of_volcano("5", "hot"), False),  # more than the node has
@@ -145,7 +146,6 @@ def of_volcano(cpu: str, node: str, **spec: Any) -> Workload:
         (of_volcano("100", "cool"), False),
         (of_volcano("4", "hot", schedulingGates=[{"name": "wait"}]), False),
     ],
-    ids=["waits there", "too large", "has room", "waits elsewhere", "gated"],
 )
 def test_a_pod_that_waits_for_the_room_keeps_it_whatever_its_scheduler(pod: Workload, keeps: bool) -> None:
     plan = plan_of(planning_inputs([a_node("hot"), a_node("cool", cpu=8)], [hot_pod(), pod]))
@@ -155,7 +155,7 @@ def test_a_pod_that_waits_for_the_room_keeps_it_whatever_its_scheduler(pod: Work
         assert moved(plan) == {"web-0": "cool"}
 
 
-@pytest.mark.parametrize("before", [0, 19, 20, 60])
+@rows("before", [0, 19, 20, 60])
 def test_of_many_kinds_of_waiting_pods_none_is_overlooked(before: int) -> None:
     huge = [waiting(f"huge-{number:02}", "500", priority=9) for number in range(before)]
     small = waiting("small", "4", nodeSelector={"kubernetes.io/hostname": "hot"})

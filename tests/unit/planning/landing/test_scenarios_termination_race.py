@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import Workload, a_policy, a_workload, kept, moved, plan_of, planning_inputs
 
 RACES: dict[str, dict[str, Any]] = {"strict": {}, "likely": {"aggressiveness": 5, "minGain": 5}}
@@ -55,8 +56,8 @@ def test_a_stateful_set_makes_its_pod_anew_once_the_old_one_is_gone(race: str) -
     assert moves == {}
 
 
-@pytest.mark.parametrize("race", ["strict", "likely"])
-@pytest.mark.parametrize("kind", ["StrimziPodSet", "Job"])
+@rows("race", ["strict", "likely"])
+@rows("kind", ["StrimziPodSet", "Job"])
 def test_where_nobody_knows_when_a_replacement_is_made_both_landings_count(race: str, kind: str) -> None:
     """A StrimziPodSet uses the name again, and a Job waits after each failure."""
     web = a_workload(

@@ -11,6 +11,7 @@ from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.prepared import prepare
 from rebalancer.profiles.types import SchedulerConfiguration
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import NOW, a_workload, at, planning_inputs, with_scheduler
 from tests.unit.planning.landing.hot_pods import PACKED
 from tests.unit.scheduling.test_extenders import configured
@@ -71,8 +72,8 @@ def test_the_replacement_of_a_recent_pod_is_placed_by_what_that_pod_leaves_and_n
     assert shared.placements.computed == 2  # the third pod is like the second
 
 
-@pytest.mark.parametrize(
-    ("started", "views"),
+@rows(
+    "started, views",
     [
         (None, 1),
         (NOW - 450, 1),  # it forgets two and a half minutes before and after the plan

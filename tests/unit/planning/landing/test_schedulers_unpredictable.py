@@ -16,6 +16,7 @@ from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import FeatureGates, Release
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_workload,
@@ -54,8 +55,8 @@ def inputs_with(workload: Workload, **more: Any) -> PlanningInputs:
     return planning_inputs(nodes, [workload], **more)
 
 
-@pytest.mark.parametrize(
-    ("managed", "requests", "limits", "init", "asked"),
+@rows(
+    "managed, requests, limits, init, asked",
     [
         ([], {}, {}, False, True),
         ([GPU], {}, {}, False, False),
@@ -92,8 +93,8 @@ def a_device_class(name: str, resource: str | None) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
 
 
-@pytest.mark.parametrize(
-    ("version", "classes", "served"),
+@rows(
+    "version, classes, served",
     [
         ("1.35", [a_device_class("gpus", GPU)], False),
         ("1.36", [], False),
@@ -172,7 +173,7 @@ def test_beside_a_plugin_of_gangs_only_pods_of_a_group_stay(plugin: str) -> None
     assert because(grouped, "web-0").startswith("it belongs to pod group training")
 
 
-@pytest.mark.parametrize(
+@rows(
     "named",
     [
         {"labels": {"scheduling.x-k8s.io/pod-group": "training"}},
@@ -230,8 +231,8 @@ LIST = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
 ZONES = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 
 
-@pytest.mark.parametrize(
-    ("version", "profile", "gates", "live"),
+@rows(
+    "version, profile, gates, live",
     [
         ("1.35", {}, {}, False),
         ("1.34", {"pluginConfig": [LIST]}, {}, False),

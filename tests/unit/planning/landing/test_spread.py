@@ -16,6 +16,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.state.cluster_state import Column
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, because, plan_of, planning_inputs
 
 ZONES = {"a": "z1", "b": "z2", "c": "z2", "d": "z3", "e": ""}
@@ -39,8 +40,8 @@ def cluster(replicas: str) -> PlanningInputs:
     return planning_inputs(nodes, [a_workload("api", list(replicas), cpu="100m"), other])
 
 
-@pytest.mark.parametrize(
-    ("replicas", "target", "cost"),
+@rows(
+    "replicas, target, cost",
     [
         ("bc", "c", 1.0),
         ("bc", "d", 0.0),

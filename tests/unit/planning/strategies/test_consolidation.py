@@ -21,6 +21,7 @@ from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node, a_pod, owned_by
+from tests.rows import rows
 from tests.unit.planning.builders import (
     DEFAULTS,
     NOW,
@@ -311,7 +312,7 @@ def test_the_mode_of_the_resources_of_thresholds_needs_some() -> None:
         a_policy(strategies={"consolidation": {"evictionModes": ["OnlyThresholdingResources"]}})
 
 
-@pytest.mark.parametrize("wrong", [{"cpu": -1}, {"cpu": 101}, {"gpu": 5}, {"cpu": float("nan")}])
+@rows("wrong", [{"cpu": -1}, {"cpu": 101}, {"gpu": 5}, {"cpu": float("nan")}])
 def test_a_threshold_is_a_percentage_of_cpu_memory_or_pods(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         a_policy(strategies={"consolidation": {"thresholds": wrong}})

@@ -14,6 +14,7 @@ from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import NOW, a_past_move, a_workload, plan_of
 from tests.unit.planning.strategies.test_consolidation import _PACKING, inputs
 
@@ -75,7 +76,7 @@ def test_a_later_plan_leaves_nodes_alone_that_another_strategy_moved_pods_from()
     assert later_sources([first, other], read) == {"c", "d"}
 
 
-@pytest.mark.parametrize(
+@rows(
     "of_a",
     [
         {"annotations": {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}},

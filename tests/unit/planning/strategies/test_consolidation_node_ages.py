@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import LONG_AGO, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, moved, plan_of, planning_inputs
 
 PACKING = load_configuration(
@@ -22,8 +21,8 @@ profiles:
 )
 
 
-@pytest.mark.parametrize(
-    ("created", "pods"),
+@rows(
+    "created, pods",
     [
         (LONG_AGO, ["few-0"]),
         (at(-60), []),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
@@ -14,6 +12,7 @@ from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_policy,
@@ -60,8 +59,8 @@ def test_it_is_off_unless_asked_for() -> None:
     assert plan(web("aaa"), policy=a_policy()).moves == ()
 
 
-@pytest.mark.parametrize(
-    ("before", "moves"),
+@rows(
+    "before, moves",
     [("aaa", 2), ("aab", 1), ("abc", 0), ("aabb", 0), ("aabbc", 0), ("aaaabc", 2), ("aaaaabb", 2), ("a", 0)],
 )
 def test_as_many_leave_a_node_as_are_above_its_share_and_no_more(before: str, moves: int) -> None:

@@ -12,6 +12,7 @@ from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import schema
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node, a_pod, owned_by
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, because, kept, plan_of, planning_inputs
 
 NODES = (a_node("a"), a_node("b"))
@@ -128,8 +129,8 @@ def test_pods_of_jobs_stay_unless_jobs_may_be_evicted() -> None:
     assert removed(plan(pod, policy=policy)) == ["web-x"]
 
 
-@pytest.mark.parametrize(
-    ("evictable", "reason"),
+@rows(
+    "evictable, reason",
     [
         ({"namespaces": {"exclude": ["default"]}}, "Namespace"),
         ({"minAge": "99999h"}, "TooYoung"),

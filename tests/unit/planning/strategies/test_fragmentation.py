@@ -14,6 +14,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     Workload,
@@ -158,8 +159,8 @@ def test_where_the_scheduler_would_preempt_nothing_is_done_unless_asked_for() ->
     assert len(planned(high, policy=despite).moves) == 1
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
+@rows(
+    "sections, says",
     [
         ({"limits": {"perRun": 0}}, "default/api-0 stays: perRun 0 is reached"),
         ({"limits": {"perNode": 0}}, "default/api-0 stays: perNode 0 is reached"),
@@ -200,7 +201,7 @@ def test_the_plan_says_what_keeps_room_from_the_node_that_loses_the_fewest_pods(
     )
 
 
-@pytest.mark.parametrize("key", ["web", "a/b", "a/b/c\n", "a/b c/d", "a//b", "a/b/c/d"])
+@rows("key", ["web", "a/b", "a/b/c\n", "a/b c/d", "a//b", "a/b/c/d"])
 def test_a_workload_is_named_as_namespace_kind_and_name(key: str) -> None:
     with pytest.raises(ValidationError, match="should match pattern"):
         asked(workloads=[key])

@@ -18,6 +18,7 @@ from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node, a_pod, owned_by
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_past_move,
@@ -190,8 +191,8 @@ def of_web(*pods: dict[str, Any]) -> Workload:
     return workload
 
 
-@pytest.mark.parametrize(
-    ("settings", "due"),
+@rows(
+    "settings, due",
     [
         ({"states": ["ImagePullBackOff"]}, True),
         ({"states": ["Pending"], "maxAge": "24h"}, True),

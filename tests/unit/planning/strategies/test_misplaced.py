@@ -16,6 +16,7 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, because, kept, moved, plan_of, planning_inputs
 from tests.unit.planning.eviction.protected_pods import LEAVING
 
@@ -85,20 +86,20 @@ def test_taints_that_speak_of_the_node_itself_do_not_count(key: str) -> None:
     assert planned_with({}, taints=tainted(key)).moves == ()
 
 
-@pytest.mark.parametrize("key", LEAVING)
+@rows("key", LEAVING)
 def test_a_node_that_is_about_to_be_removed_is_not_drained(key: str) -> None:
     assert planned_with({}, taints=tainted(key)).moves == ()
 
 
-@pytest.mark.parametrize("key", LEAVING)
+@rows("key", LEAVING)
 def test_a_pod_misplaced_for_another_reason_waits_for_whoever_removes_its_node(key: str) -> None:
     plan = planned_with(SSD, taints=tainted(key))
     assert kept(plan) == {"web-0": "NodeLeaving"}
     assert key in plan.kept[0].because
 
 
-@pytest.mark.parametrize(
-    ("excluded", "moves"),
+@rows(
+    "excluded, moves",
     [
         (["dedicated"], 0),
         (["dedicated=batch"], 0),
@@ -113,8 +114,8 @@ def test_the_policy_names_taints_that_make_no_pod_misplaced(excluded: list[str],
     assert len(planned_with({}, policy=policy, taints=taints).moves) == moves
 
 
-@pytest.mark.parametrize(
-    ("included", "moves"),
+@rows(
+    "included, moves",
     [
         (["dedicated"], 1),
         (["dedicated=batch"], 1),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_past_move,
@@ -90,8 +89,8 @@ def test_restarts_of_init_containers_count_where_that_is_asked() -> None:
     assert order(plan(pods, settings={"includingInitContainers": True})) == ["web-0"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "due"),
+@rows(
+    "settings, due",
     [
         ({"states": ["CrashLoopBackOff"]}, ["stuck-0"]),
         ({"states": ["Running"]}, ["now-0", "stuck-0"]),

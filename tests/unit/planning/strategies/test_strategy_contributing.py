@@ -20,6 +20,7 @@ from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import schema
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, because, moved, plan_of, planning_inputs
 from tests.unit.planning.strategies.registered import registered
 
@@ -111,8 +112,8 @@ class WithoutDefault(PolicyModel):
     max_age: int
 
 
-@pytest.mark.parametrize(
-    ("declared", "lacks"),
+@rows(
+    "declared, lacks",
     [
         ({"name": "age"}, "strategy Age has no description: a sentence on whom it moves"),
         ({"description": "Moves old pods."}, "strategy Age has no name in camel case, as emptyNodes"),

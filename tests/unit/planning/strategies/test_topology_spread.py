@@ -18,6 +18,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import SubjectName, find_subject
 from tests.builders import a_budget, a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_policy,
@@ -76,8 +77,8 @@ def test_it_is_off_unless_asked_for() -> None:
     assert planned("aaaa", spread(), strategies={"topologySpread": False}).moves == ()
 
 
-@pytest.mark.parametrize(
-    ("on", "moves"),
+@rows(
+    "on, moves",
     [("aaabbc", 1), ("abc", 0), ("aabc", 0), ("aaaaabbcc", 2), ("aaaabbbbc", 2), ("aaaaaa", 4)],
 )
 def test_the_fewest_moves_bring_it_within_max_skew(on: str, moves: int) -> None:
@@ -93,8 +94,8 @@ def test_a_plan_says_which_constraint_it_is() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("on", "more", "limits", "says"),
+@rows(
+    "on, more, limits, says",
     [
         ("abc", {}, {}, ""),
         ("aaaa", {}, {}, "constraints that do not hold: 1, after the plan 0"),
@@ -147,9 +148,7 @@ def test_a_domain_without_room_makes_no_loop() -> None:
     assert set(kept(plan).values()) == {"NoLanding"}
 
 
-@pytest.mark.parametrize(
-    ("on", "left"), [("aaaabb", (3, 3)), ("aaaaa", (3, 2)), ("aaabb", (3, 2)), ("aaaaaaaab", (5, 4))]
-)
+@rows("on, left", [("aaaabb", (3, 3)), ("aaaaa", (3, 2)), ("aaabb", (3, 2)), ("aaaaaaaab", (5, 4))])
 def test_where_the_emptiest_domain_has_no_room_the_others_are_spread_by_the_fewest_moves(
     on: str, left: tuple[int, int]
 ) -> None:

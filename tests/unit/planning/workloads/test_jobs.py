@@ -17,6 +17,7 @@ from rebalancer.planning.workloads.jobs import (
     why_it_would_fail,
     why_not_replaced,
 )
+from tests.rows import rows
 
 CONTAINERS = ("main", "side")
 CODES = (0, 1, 42, 137, 143)
@@ -170,8 +171,8 @@ def test_a_job_past_its_deadline_replaces_nothing(elapsed: float, replaced: bool
     assert (why_not_replaced(a_job({"activeDeadlineSeconds": 60}), 1, elapsed) == "") == replaced
 
 
-@pytest.mark.parametrize(
-    ("managed_by", "name"),
+@rows(
+    "managed_by, name",
     [(None, ""), ("", ""), ("kubernetes.io/job-controller", ""), ("example.com/queue", "example.com/queue")],
 )
 def test_a_job_that_another_controller_manages_names_it(managed_by: str | None, name: str) -> None:

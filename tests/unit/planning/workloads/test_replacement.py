@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.planning.plan import Plan
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     Workload,
     a_workload,
@@ -266,7 +267,7 @@ HELD = [
 ]
 
 
-@pytest.mark.parametrize(("workload", "result"), [pytest.param(*row[1:], id=row[0]) for row in HELD])
+@rows("workload, result", [(*row[1:],) for row in HELD])
 def test_a_stateful_set_is_rolling_out_only_while_it_replaces_pods(workload: Workload, result: Any) -> None:
     plan = plan_with(workload)
     found = moved(plan) or kept(plan)
@@ -352,7 +353,7 @@ def spread(**constraint: Any) -> dict[str, Any]:
     return {"topologySpreadConstraints": [{**every, "labelSelector": {"matchLabels": {}}, **constraint}]}
 
 
-@pytest.mark.parametrize(
+@rows(
     "spec",
     [
         anti_affinity(matchLabels={"app": "web", ZONE: "a"}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import LabelSelector, Metadata, PodSpec, PodTemplate
@@ -14,6 +13,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.workloads.templates import Verdict, differences
 from tests.builders import a_node
 from tests.kubernetes_api.fields import fields_of
+from tests.rows import rows
 from tests.unit.planning.builders import a_workload, because, kept, moved, plan_of, planning_inputs
 
 EDITED, OUTSIDE, BOUND, LEFT = "differs from its template", "of its template", "names node", ""
@@ -65,7 +65,7 @@ def test_each_field_of_a_spec_has_one_verdict() -> None:
     assert {*VERDICTS, *LEFT_UNREAD} == set(FIELDS)
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@rows("field", FIELDS)
 def test_a_template_with_a_field_that_its_pods_lack_moves_none_unless_it_decides_nothing(field: str) -> None:
     value, said = VERDICTS.get(field, ("x", LEFT))
     plan = plan_with(field, value)
@@ -114,8 +114,8 @@ BOTH = {**LIMITS["resources"], **REQUESTS["resources"]}
 MORE = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}}
 
 
-@pytest.mark.parametrize(
-    ("field", "wanted", "actual", "expected"),
+@rows(
+    "field, wanted, actual, expected",
     [
         ("hostNetwork", None, False, Verdict.ALIKE),
         ("hostUsers", None, False, Verdict.EDITED),
@@ -169,10 +169,8 @@ def selector(*keys: str) -> LabelSelector:
     )
 
 
-@pytest.mark.parametrize("field", ["topologySpreadConstraints", "affinity"])
-@pytest.mark.parametrize(
-    ("merged", "expected"), [("pod-template-hash", Verdict.ALIKE), ("track", Verdict.EDITED)]
-)
+@rows("field", ["topologySpreadConstraints", "affinity"])
+@rows("merged, expected", [("pod-template-hash", Verdict.ALIKE), ("track", Verdict.EDITED)])
 def test_what_the_api_server_merges_for_match_label_keys_is_no_difference(
     field: str, merged: str, expected: Verdict
 ) -> None:
@@ -225,8 +223,8 @@ def test_a_single_replica_moves_with_what_its_runtime_class_says_that_admission_
     assert moved(plan_of_kata(KATA)) == {"web-0": "cold"}
 
 
-@pytest.mark.parametrize(
-    ("runtime_class", "said"),
+@rows(
+    "runtime_class, said",
     [
         (None, "RuntimeClass kata does not exist any more"),
         ({**KATA, "overhead": {"podFixed": {"cpu": "2"}}}, "differs from its template in overhead"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.disruption_cost import Disruption
@@ -13,6 +12,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     a_past_move,
@@ -46,8 +46,8 @@ def deletion_cost(value: str) -> dict[str, dict[str, str]]:
     return {"annotations": {"controller.kubernetes.io/pod-deletion-cost": value}}
 
 
-@pytest.mark.parametrize(
-    ("aspect", "first", "second", "told"),
+@rows(
+    "aspect, first, second, told",
     [
         ("priority", {"spec": {"priority": 10}}, {"spec": {"priority": 20}}, [0.0, 1.0]),
         ("pod_deletion_cost", deletion_cost("-5"), deletion_cost("5"), [0.0, 1.0]),
@@ -74,7 +74,7 @@ def test_each_cost_of_moving_a_pod_is_weighed(
     assert costs(aspect, a_workload("a", ["hot"], **first), a_workload("b", ["hot"], **second)) == told
 
 
-@pytest.mark.parametrize("later", [0.0, 1.0, 59.0, 3599.0, 3600.0, 86_400.0])
+@rows("later", [0.0, 1.0, 59.0, 3599.0, 3600.0, 86_400.0])
 def test_which_of_two_pods_is_dearer_by_its_age_does_not_change_from_plan_to_plan(later: float) -> None:
     pods = [
         a_workload("a", ["hot"], created=at(-5000)),
@@ -201,8 +201,8 @@ def small_pods(pods: int, points: float, held: float = 0.0, **planning: Any) -> 
     return plan_of(planning_inputs(nodes, workloads, policy=policy))
 
 
-@pytest.mark.parametrize(
-    ("pods", "points", "held", "cools"),
+@rows(
+    "pods, points, held, cools",
     [(9, 10, 0, True), (100, 0.9, 0, True), (100, 0.1, 75, False), (14, 0.8, 79, True), (9, 0.7, 84, False)],
 )
 def test_small_pods_are_moved_where_together_they_cool_their_node(
@@ -214,8 +214,8 @@ def test_small_pods_are_moved_where_together_they_cool_their_node(
     assert plan.benefit.hot_nodes.after == (0 if cools else 1)
 
 
-@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("most", [60, 110])
+@rows("level", [1, 2, 3, 4, 5])
+@rows("most", [60, 110])
 def test_a_rule_of_pods_per_node_cools_a_node_at_every_position_of_the_dial(level: int, most: int) -> None:
     rule = {"utilization": {"pods": 85}, "coolTo": {"pods": 70}}
     policy = a_policy(

@@ -12,6 +12,7 @@ from rebalancer.planning import builder
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies.hot_nodes import relief, search
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
 
 
@@ -26,8 +27,8 @@ def cool(plan: Plan) -> int:
     return sum(1 for node in plan.nodes if node.hot) - len(plan.unsolved)
 
 
-@pytest.mark.parametrize(
-    ("of_policy", "words"),
+@rows(
+    "of_policy, words",
     [
         ({"perRun": 4}, "perRun 6"),
         ({"perNode": 2}, "perNode 3"),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 
 from tests.conftest import examples
+from tests.rows import rows
 from tests.unit.planning.random_clusters import Cluster, clusters, excess_left
 
 # Each from the strictest value to the boldest.
@@ -34,7 +34,7 @@ def with_setting(cluster: Cluster, section: str, key: str, value: Any) -> Cluste
     return replace(cluster, policy={**cluster.policy, section: {**left, key: value}})
 
 
-@pytest.mark.parametrize(("section", "key", "values"), VALUES, ids=[item[1] for item in VALUES])
+@rows("section, key, values", VALUES)
 def test_a_bolder_setting_never_leaves_more_excess(section: str, key: str, values: list[Any]) -> None:
     @settings(max_examples=examples(12), deadline=None)
     @given(clusters())

@@ -15,6 +15,7 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 from rebalancer.policy.schema import Protection, RebalancePolicy
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, plan_of, planning_inputs
 
 ON_DISK = {"volumes": [{"name": "cache", "emptyDir": {}}]}
@@ -77,8 +78,8 @@ def test_a_cluster_without_a_better_landing_is_not_blamed_on_a_setting() -> None
     assert [(item.setting, item.reasons) for item in found] == [("", ("NoBetterLanding",))]
 
 
-@pytest.mark.parametrize(
-    ("planning", "settings"),
+@rows(
+    "planning, settings",
     [
         ({"minGain": 50}, ("planning.minGain",)),
         ({"maxAfter": {"cpu": 55}}, ("planning.maxAfter",)),
