@@ -20,6 +20,7 @@ from rebalancer.load.prometheus.queries import Connection
 from rebalancer.load.services import fetch_watcher, service_of
 from rebalancer.policy.load_sources import LoadWatcher, PrometheusAddress
 from rebalancer.policy.policy_file import parse_policy
+from tests.rows import rows
 
 SERVICE = "http://watcher.monitoring:2020"
 LEADS_OUT = [
@@ -35,7 +36,7 @@ LEADS_OUT = [
 LEADS_OUT += ["/..;a=b/x", "/a/%2e/b", "/%252525252e/x", "/a%00b", "/a%0d%0ab", "/a%2f..%2fb"]
 
 
-@pytest.mark.parametrize("path", LEADS_OUT)
+@rows("path", LEADS_OUT)
 def test_an_address_that_leads_out_of_its_service_is_refused_wherever_it_is_named(path: str) -> None:
     address = SERVICE + path
     with pytest.raises(ValueError, match=r"leads out of the service|encoded too often"):
@@ -61,7 +62,7 @@ def test_no_name_of_an_object_leads_to_another_path_of_the_api_server(name: str)
             client.send("GET", path, max_bytes=1)
 
 
-@pytest.mark.parametrize("path", ["", "/", "/prefix", "//a//b/", "/a..b/...", "/a%20b", "/a%2Fb", "/~x/@y"])
+@rows("path", ["", "/", "/prefix", "//a//b/", "/a..b/...", "/a%20b", "/a%2Fb", "/~x/@y"])
 def test_other_paths_are_kept(path: str) -> None:
     assert checked_path(path) == re.sub("/+", "/", path).strip("/")
 
@@ -84,10 +85,8 @@ def test_what_is_not_refused_stays_below_its_prefix_in_every_transport(path: str
         assert ".." not in asked.replace("...", "").split("/")
 
 
-@pytest.mark.parametrize("source", ["prometheus", "loadWatcher"])
-@pytest.mark.parametrize(
-    "address", ["http://bob:x/hidden@host", "http://bob:x?hidden@host", "http://bob:1/hidden@h:1"]
-)
+@rows("source", ["prometheus", "loadWatcher"])
+@rows("address", ["http://bob:x/hidden@host", "http://bob:x?hidden@host", "http://bob:1/hidden@h:1"])
 def test_a_login_that_is_not_encoded_is_refused_without_being_shown(address: str, source: str) -> None:
     policy = (
         "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nload: {sources: [{%s: {address: '%s'}}]}\n"

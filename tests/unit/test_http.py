@@ -20,6 +20,7 @@ from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, InputError, StopRequestedError, UnreachableError
 from rebalancer.http import NoAnswerError, TooLargeError, retry_after_seconds
 from tests import loopback
+from tests.rows import rows
 from tests.waiting import NEVER_SECONDS, happened
 from tests.waiting import ended as wait_for_end
 
@@ -137,12 +138,11 @@ def test_a_server_that_is_not_there_is_not_a_slow_one(pool: Any) -> None:
     assert caught.value.kind == "NewConnectionError"
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("by_stop", [False, True], ids=["deadline", "stop"])
-@pytest.mark.parametrize(
+@rows("scheme", ["http", "https"])
+@rows("by_stop", [False, True])
+@rows(
     "sent",
     [b"", b"HTTP/1.1 200 OK\r\nX-Long: aaa", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"],
-    ids=["nothing", "part of the head", "the head"],
 )
 def test_what_nobody_waits_for_keeps_neither_its_connection_nor_its_thread(
     sent: bytes, by_stop: bool, scheme: str
@@ -193,8 +193,8 @@ def test_a_connection_that_is_made_when_nobody_waits_any_longer_is_ended_at_once
         assert theirs.recv(1) == b""
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
+@rows(
+    "value, seconds",
     [("7", 7.0), ("0.5", 0.5), ("-5", None), ("nan", None), ("inf", None), ("soon", None), ("", None)],
 )
 def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:

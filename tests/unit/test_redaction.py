@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from rebalancer.documents import parse, redacted_text
 from rebalancer.errors import InputError
 from rebalancer.redaction import REDACTED, is_secret, redacted, safe_json, without_secrets
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     "key",
     [
         "token",
@@ -26,7 +26,7 @@ def test_secrets_are_known_by_their_keys(key: str) -> None:
     assert redacted({key: {"a": ["x", 5, True]}}) == {key: {"a": ["REDACTED", "REDACTED", True]}}
 
 
-@pytest.mark.parametrize("key", ["tokenFile", "passwordFile", "name", "key", "topologyKey", "weight"])
+@rows("key", ["tokenFile", "passwordFile", "name", "key", "topologyKey", "weight"])
 def test_paths_and_other_keys_are_kept(key: str) -> None:
     assert redacted({key: "x"}) == {key: "x"}
 
@@ -39,8 +39,8 @@ def test_pairs_of_name_and_value_count_as_keys() -> None:
     assert redacted([{"name": "DB_PASSWORD", "value": "x"}]) == [{"name": "DB_PASSWORD", "value": "REDACTED"}]
 
 
-@pytest.mark.parametrize(
-    ("text", "safe"),
+@rows(
+    "text, safe",
     [
         ("GET https://bob:pw@host/x", "GET https://REDACTED@host/x"),
         ("https://bob:p@w@host", "https://REDACTED@host"),
@@ -60,7 +60,7 @@ def test_a_text_without_secrets_stays_as_it_is() -> None:
     assert redacted_text(text, "t") == text
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "a: 1\n# token: hidden-word\n",
@@ -89,7 +89,7 @@ SECRETS = (
 )
 
 
-@pytest.mark.parametrize("text", SECRETS)
+@rows("text", SECRETS)
 def test_json_shows_no_secret_wherever_it_stands(text: str) -> None:
     plain = ["a", {"b": "c", "d": ["e", {"f": 1}]}, 2.5, None]
     places = [

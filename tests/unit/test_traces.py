@@ -11,13 +11,14 @@ from rebalancer import traces
 from rebalancer.telemetry import span
 from rebalancer.traces import is_wanted, resource
 from tests import loopback
+from tests.rows import rows
 from tests.waiting import NEVER_SECONDS, ended, no_hang
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 
 
-@pytest.mark.parametrize(
-    ("environment", "wanted"),
+@rows(
+    "environment, wanted",
     [
         ({}, False),
         (COLLECTOR, True),

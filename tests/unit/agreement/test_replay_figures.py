@@ -9,6 +9,7 @@ from rebalancer.agreement.replay import SeenView, decide_again
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.inputs import SchedulerStart
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.agreement.watched import Watched
 from tests.unit.planning.builders import with_scheduler
 from tests.unit.planning.landing.hot_pods import PACKED
@@ -37,8 +38,8 @@ def decision(node: str, at: float, seen: tuple[SeenView, ...] = SEEN) -> Decisio
     return found
 
 
-@pytest.mark.parametrize(
-    ("at", "nodes"),
+@rows(
+    "at, nodes",
     [
         (CHANGED - 20.0, {"a"}),
         (CHANGED - 5.0, {"a", "b"}),  # they were read before and after, and could be others in between

@@ -24,6 +24,7 @@ import pytest
 import rebalancer
 import rebalancer_demo
 from tests.regex_steps import StepCounter, TooManyStepsError, hostile_texts
+from tests.rows import rows
 
 FUNCTIONS = frozenset(
     {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
@@ -220,8 +221,8 @@ def test_each_pattern_of_the_tree_is_found() -> None:
     assert sum(len(patterns(part)) for part in parts()) > 70
 
 
-@pytest.mark.parametrize(
-    ("pattern", "method"),
+@rows(
+    "pattern, method",
     [
         (r"(\d+\.?\d*|\.\d+)([a-z])?", "fullmatch"),
         (r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S", "search"),
@@ -235,16 +236,16 @@ def test_a_pattern_whose_steps_grow_faster_is_found(pattern: str, method: str) -
     assert growing(Used("test", pattern, 0, method)) is not None
 
 
-@pytest.mark.parametrize(
-    ("pattern", "unbounded"),
+@rows(
+    "pattern, unbounded",
     [(r"[a-z]{1,9}(?:b|c)?", False), (r"(?=(a{2,}))", True), (r"(?:x|(y*))", True), (r"(?!a++)", True)],
 )
 def test_only_a_pattern_whose_repeats_all_have_a_bound_is_not_tried(pattern: str, unbounded: bool) -> None:
     assert repeats_without_bound(parser.parse(pattern)) is unbounded
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "matches"),
+@rows(
+    "pattern, text, matches",
     [
         (r"a*+b|ac", "aaab", True),
         (r"(?:x|yy){2,3}", "xyyx", True),

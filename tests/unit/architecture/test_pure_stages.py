@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[3]
 FILES = frozenset(
@@ -81,7 +81,7 @@ def test_no_stage_that_returns_values_opens_a_file_reads_the_clock_or_draws_with
     assert all(found[name] for name in READ_ELSEWHERE), "what opens no file needs no exception"
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         "open('x')",
@@ -99,8 +99,6 @@ def test_a_call_that_does_is_found(line: str) -> None:
     assert found_in(line)
 
 
-@pytest.mark.parametrize(
-    "line", ["np.random.default_rng(seed)", "self.load.now()", "np.random.Generator", "a.name"]
-)
+@rows("line", ["np.random.default_rng(seed)", "self.load.now()", "np.random.Generator", "a.name"])
 def test_a_call_that_does_not_is_none(line: str) -> None:
     assert not found_in(line)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pytest
+from tests.rows import rows
 
 TESTS = Path(__file__).parents[2]
 WAITING = TESTS / "waiting.py"
@@ -145,7 +145,7 @@ def test_nothing_is_awaited_for_less_than_a_hang_takes() -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         "import time; time.sleep(1)",
@@ -173,7 +173,7 @@ def test_a_test_that_depends_on_time_is_found(line: str) -> None:
     assert [*clocks_read(every), *short_bounds(every)]
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         "import time; time.sleep(0)",

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("rebalancer", "lab", "extender", "demo", "tools")
@@ -82,8 +82,8 @@ def test_no_comprehension_stands_within_another() -> None:
     assert places(nested) == []
 
 
-@pytest.mark.parametrize(
-    ("find", "text", "number"),
+@rows(
+    "find, text, number",
     [
         (packed, "a, b = x, y", 1),
         (packed, "a, b = b, a", 0),

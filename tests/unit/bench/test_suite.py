@@ -16,6 +16,7 @@ from bench import suite
 from bench.beside_descheduler import alternating
 from bench.measuring import REBALANCER, Measurement, Size, best, exponent, of_command, of_stage
 from bench.stages import STAGES, measure
+from tests.rows import rows
 
 SIZE = Size(4, 30)
 
@@ -59,7 +60,7 @@ def test_a_command_that_fails_stops_the_suite_with_what_it_said() -> None:
         of_command("dump→plan", None, (*REBALANCER, "plan", "--from", "/nowhere"))
 
 
-@pytest.mark.parametrize("text", ["0/5", "5/-1", "5", "a/b", "5/5,", ""])
+@rows("text", ["0/5", "5/-1", "5", "a/b", "5/5,", ""])
 def test_sizes_that_are_no_cluster_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(click.BadParameter, match="such as 100/3000,1000/30000"):
         suite.sizes_of(text)

@@ -10,6 +10,7 @@ import yaml
 
 from rebalancer.cli.program import answer
 from rebalancer.cluster import live
+from tests.rows import rows
 from tests.unit.cli.conftest import Program
 
 RECORDED = str(Path(__file__).parents[3] / "examples" / "hot-cluster")
@@ -29,8 +30,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize(
-    ("words", "some"),
+@rows(
+    "words, some",
     [
         (["explain", "--from", RECORDED, "po"], PODS),
         (["explain", "--from", RECORDED, "pod/shop/api"], PODS[1:]),

@@ -16,6 +16,7 @@ from rebalancer import __version__
 from rebalancer.cli.groups import installed_commands
 from rebalancer.cli.program import COMMANDS, answer, main
 from rebalancer.scheduling.versions.verified import COMPARED, verified_in_words
+from tests.rows import rows
 from tests.unit.cli.conftest import Program
 
 
@@ -58,8 +59,8 @@ def test_kubectl_completes_commands_each_with_its_description() -> None:
     assert directive == ":4"
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
+@rows(
+    "words, expected",
     [
         (["policy", "val"], ["validate", ":4"]),
         (["plan", "-o", "js"], ["json", "jsonpath=", ":4"]),
@@ -138,7 +139,7 @@ def test_help_fits_a_terminal_of_80_columns() -> None:
         assert [line for line in shown.splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "option",
     [
         *("--cluster", "--user", "--as-group", "--request-timeout"),

@@ -13,6 +13,7 @@ import pytest
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.errors import ExitCode
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 from tests.waiting import HANG_SECONDS
 
 HEAVY = ("numpy", "pandas", "kubernetes", "rich", "pydantic", "yaml", "prometheus_client", "urllib3")
@@ -147,7 +148,7 @@ def test_help_lists_every_exit_code_with_its_meaning() -> None:
         assert f"{int(code)} {code.meaning}" in said
 
 
-@pytest.mark.parametrize("arguments", [["policy", "schema"], ["--help"], ["plan", "--help"], ["--version"]])
+@rows("arguments", [["policy", "schema"], ["--help"], ["plan", "--help"], ["--version"]])
 def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -261,8 +262,8 @@ def in_a_shell(arguments: str, redirections: str) -> subprocess.CompletedProcess
     return subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize(
-    ("redirections", "message"),
+@rows(
+    "redirections, message",
     [
         ("<&-", "error: standard input is closed (redirect it to /dev/null)\n"),
         (">&-", "error: standard output is closed (redirect it to /dev/null)\n"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
-import pytest
 
 from rebalancer.cluster import kinds, records
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.records import Record
 from tests.kubernetes_api.fields import fields_of
+from tests.rows import rows
 from tests.unit.cluster.wire.test_known_fields import api_fields, not_read, record_in, records_of_a_spec
 
 PACKAGES: Mapping[Kind, str] = {
@@ -157,9 +157,7 @@ def messages() -> Iterator[tuple[str, type[Record]]]:
                 ahead.append((there.type, inner))
 
 
-@pytest.mark.parametrize(
-    ("message", "record"), sorted(messages(), key=str), ids=lambda value: str(value)[-40:]
-)
+@rows("message, record", sorted(messages(), key=str))
 def test_each_field_that_the_api_has_is_read_or_says_why_not(message: str, record: type[Record]) -> None:
     names, left = set(fields_of(message)), set(NOT_READ.get(message, {}))
     read = {field.encode_name for field in msgspec.structs.fields(record)}

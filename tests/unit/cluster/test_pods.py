@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from tests.builders import LONG_AGO, a_node, a_pod, a_snapshot, owned_by
 from tests.conftest import examples
 from tests.pod_statuses import statuses
 from tests.protobuf_encoder import encode_list
+from tests.rows import rows
 
 Item = dict[str, Any]
 
@@ -132,8 +132,8 @@ def test_what_became_of_a_pod_and_of_its_containers_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("state", "debugged_by"),
+@rows(
+    "state, debugged_by",
     [
         ({"running": {"startedAt": LONG_AGO}}, "debugger"),
         ({}, "debugger"),  # nothing says that it does not run
@@ -200,10 +200,8 @@ def test_a_table_without_finished_pods_is_the_table_with_them() -> None:
     assert table.with_finished is table
 
 
-@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-@pytest.mark.parametrize(
-    "damage", [{"overhead": {"cpu": "-1"}}, {"priority": "high"}, {"containers": [{"name": 5}]}]
-)
+@rows("phase", ["Failed", "Succeeded"])
+@rows("damage", [{"overhead": {"cpu": "-1"}}, {"priority": "high"}, {"containers": [{"name": 5}]}])
 def test_a_finished_pod_that_cannot_be_read_is_named_and_puts_no_node_in_doubt(
     phase: str, damage: dict[str, Any]
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster import quantities
+from tests.rows import rows
 
 SUFFIXES = {
     "": Fraction(1),
@@ -52,7 +53,7 @@ def test_what_is_printed_parses_to_exactly_the_same_value(
     assert quantities.parse(text) == (-value if sign == "-" else value)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         *("NaN", "Inf", "inf", "1_000", "1 Gi", " 1", "1 ", "1\n", "", ".", "+", "-", "1..2", "1.2.3"),
@@ -75,16 +76,16 @@ def test_any_text_parses_or_is_refused_with_one_kind_of_error(text: str) -> None
     assert isinstance(value, Fraction)
 
 
-@pytest.mark.parametrize(
-    ("text", "milli"),
+@rows(
+    "text, milli",
     [("500m", 500), ("2", 2000), ("0.0001", 1), ("1n", 1), ("100000001n", 101), ("1.5", 1500), ("0", 0)],
 )
 def test_cpu_is_rounded_up_to_thousandths(text: str, milli: int) -> None:
     assert quantities.cpu_milli(text) == milli
 
 
-@pytest.mark.parametrize(
-    ("text", "units"),
+@rows(
+    "text, units",
     [("1Ki", 1024), ("1k", 1000), ("1.5Gi", 3 << 29), ("100m", 1), ("1e3", 1000), ("0.1", 1), ("1E", 10**18)],
 )
 def test_everything_else_is_rounded_up_to_whole_units(text: str, units: int) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rebalancer.cluster.records import LabelSelector, Requirement
 from rebalancer.cluster.selectors import is_empty, matcher, matcher_of, query
 from rebalancer_demo.objects import label_query
+from tests.rows import rows
 
 KEYS, VALUES = st.sampled_from(("app", "tier", "zone")), st.sampled_from(("", "a", "b", "c"))
 LABELS = st.dictionaries(KEYS, VALUES)
@@ -81,8 +82,8 @@ def test_only_a_selector_that_is_there_and_asks_for_nothing_is_empty() -> None:
     assert not is_empty(LabelSelector(match_labels={"app": "web"}))
 
 
-@pytest.mark.parametrize(
-    ("requirement", "complaint"),
+@rows(
+    "requirement, complaint",
     [
         (Requirement(operator="Exists"), "has no key"),
         (Requirement(key="app", operator="In"), "needs values"),
@@ -105,7 +106,7 @@ def test_a_selector_in_json_selects_what_its_record_selects(
     assert not matcher_of(None)(labels)
 
 
-@pytest.mark.parametrize(
+@rows(
     "selector",
     [
         {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["a"]}]},

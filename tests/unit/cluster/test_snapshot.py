@@ -11,14 +11,15 @@ from rebalancer.cluster.quantities import MAX_AMOUNT
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, a_recording, a_snapshot
+from tests.rows import rows
 
 
 def malformed_names(snapshot: Any) -> list[str]:
     return [str(item).partition(": ")[0] for item in snapshot.malformed]
 
 
-@pytest.mark.parametrize("amount", ["1 Gi", "NaN", "-1", "1e30", "9223372036854775807", "٤"])
-@pytest.mark.parametrize("which", ["allocatable", "capacity"])
+@rows("amount", ["1 Gi", "NaN", "-1", "1e30", "9223372036854775807", "٤"])
+@rows("which", ["allocatable", "capacity"])
 def test_a_node_whose_size_cannot_be_believed_is_named_and_left_out(which: str, amount: str) -> None:
     broken = a_node("n2")
     broken["status"][which]["memory"] = amount
@@ -35,7 +36,7 @@ def test_the_largest_amount_can_be_summed_and_multiplied_without_overflow() -> N
     assert a_snapshot(nodes=[a_node("n1", memory=str(MAX_AMOUNT))]).nodes.names == ("n1",)
 
 
-@pytest.mark.parametrize(
+@rows(
     "spec",
     [
         {"overhead": {"cpu": "-1"}},

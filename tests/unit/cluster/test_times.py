@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster import times
+from tests.rows import rows
 
 
 @given(st.integers(-62_135_596_800, 253_402_300_799))
@@ -44,7 +45,7 @@ def test_offsets_and_fractions_of_seconds_are_understood(text: str) -> None:
     assert times.parse(text) == 1795176000.0
 
 
-@pytest.mark.parametrize(
+@rows(
     "text", ["", "now", "2026-11-20", "2026-11-20 12:00:00Z", "2026-13-20T12:00:00Z", "٢٠٢٦-11-20T12:00:00Z"]
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
@@ -56,15 +57,15 @@ def test_an_absent_time_is_unknown() -> None:
     assert math.isnan(times.parse_optional(None))
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
+@rows(
+    "text, seconds",
     [("15s", 15), ("20.1s", 20.1), ("1m0s", 60), ("1h0m30.5s", 3630.5), ("500ms", 0.5), ("0s", 0)],
 )
 def test_durations_are_read_as_go_prints_them(text: str, seconds: float) -> None:
     assert times.parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "15", "-15s", "1 m", "1d", "s", "١s", "1e3s", "1_0s", "1" * 20 + "s"])
+@rows("text", ["", "15", "-15s", "1 m", "1d", "s", "١s", "1e3s", "1_0s", "1" * 20 + "s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         times.parse_duration(text)

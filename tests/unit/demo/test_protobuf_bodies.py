@@ -19,6 +19,7 @@ from rebalancer_demo.api import protobuf_bodies
 from rebalancer_demo.api.protobuf_bodies import message_name, read_object
 from rebalancer_demo.objects import StatusError
 from rebalancer_demo.resources import RESOURCES
+from tests.rows import rows
 
 RECORDED = json.loads(Path(__file__).with_name("kubectl_bodies.json").read_text())
 
@@ -31,7 +32,7 @@ def without_empty(value: Any) -> Any:
     return [without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=[item["command"] for item in RECORDED])
+@rows("recorded", RECORDED)
 def test_what_kubectl_sends_is_what_it_prints(recorded: dict[str, Any]) -> None:
     found = read_object(base64.b64decode(recorded["body"]))
 
@@ -81,7 +82,7 @@ def test_inlined_fields_pointers_times_and_shares_are_as_in_json() -> None:
     assert "hostNetwork" not in spec, "zero of a field that is no pointer is absent"
 
 
-@pytest.mark.parametrize("resource", [row for row in RESOURCES if not row.computed], ids=lambda row: row.kind)
+@rows("resource", [row for row in RESOURCES if not row.computed])
 def test_every_kind_that_is_served_can_be_sent(resource: Any) -> None:
     body = body_of(
         resource.api_version, resource.kind, lambda message: setattr(message.metadata, "name", "x")
@@ -106,7 +107,7 @@ def test_a_kind_that_is_not_served_is_none() -> None:
     assert read_object(b"k8s\x00" + AnyAnswer(type_meta=meta).SerializeToString()) is None
 
 
-@pytest.mark.parametrize("body", [b"{}", b"", b"k8s\x00\xff\xff\xff", b"k8s\x00\x0a\x10v1"])
+@rows("body", [b"{}", b"", b"k8s\x00\xff\xff\xff", b"k8s\x00\x0a\x10v1"])
 def test_a_malformed_body_is_refused(body: bytes) -> None:
     with pytest.raises(StatusError) as caught:
         read_object(body)

@@ -12,9 +12,10 @@ from rebalancer_demo import sandbox as dumps
 from rebalancer_demo.objects import StatusError, label_query, label_selector
 from rebalancer_demo.resources import RESOURCES
 from rebalancer_demo.usage import cpu_nano
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     "selector",
     [
         None,
@@ -31,8 +32,8 @@ def test_an_empty_selector_selects_everything() -> None:
     assert label_selector({})({})
 
 
-@pytest.mark.parametrize(
-    ("query", "selected"),
+@rows(
+    "query, selected",
     [
         ("app=web", True),
         ("app==web,tier!=back", True),
@@ -53,8 +54,8 @@ def test_a_query_that_cannot_be_read_is_a_bad_request() -> None:
         label_query("app in web")
 
 
-@pytest.mark.parametrize(
-    ("text", "nano"),
+@rows(
+    "text, nano",
     [("1", 10**9), ("250m", 250_000_000), ("1n", 1), ("0.1n", 1), ("1.00000000000001", 10**9 + 1)],
 )
 def test_cpu_is_exact_and_rounded_up(text: str, nano: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -17,7 +17,7 @@ def relative_links(page: Path) -> list[str]:
     return [link for link in links if "://" not in link]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@rows("page", PAGES)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert [link for link in relative_links(page) if not (page.parent / link).exists()] == []
 

@@ -8,6 +8,7 @@ import pytest
 from rich.color import Color
 
 from rebalancer.reporting.console import COLOURS
+from tests.rows import rows
 from tests.ux.pictures import readme_pictures
 from tests.ux.terminal import ROOT
 
@@ -33,16 +34,16 @@ def test_the_pictures_ask_for_nothing() -> None:
         assert "<script" not in svg
 
 
-@pytest.mark.parametrize("name", COLOURS)
-@pytest.mark.parametrize("background", [(255, 255, 255), (13, 17, 23), (0, 0, 0)])
+@rows("name", COLOURS)
+@rows("background", [(255, 255, 255), (13, 17, 23), (0, 0, 0)])
 def test_every_colour_can_be_read_on_light_and_on_dark(name: str, background: tuple[int, int, int]) -> None:
     colour = Color.parse(COLOURS[name]).get_truecolor()
 
     assert _contrast(colour, background) >= 3.8
 
 
-@pytest.mark.parametrize("name", ["excess", "architecture", "analysis-1"])
-@pytest.mark.parametrize("background", ["#ffffff", "#0d1117"])
+@rows("name", ["excess", "architecture", "analysis-1"])
+@rows("background", ["#ffffff", "#0d1117"])
 def test_a_drawing_without_a_background_of_its_own_can_be_read_on_light_and_on_dark(
     name: str, background: str
 ) -> None:

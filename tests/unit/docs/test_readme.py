@@ -7,13 +7,13 @@ import shlex
 from pathlib import Path
 from typing import get_args
 
-import pytest
 from click.testing import CliRunner
 
 from rebalancer.cli.groups import installed_commands
 from rebalancer.cli.program import COMMANDS, main
 from rebalancer.cluster.kinds import KINDS, METRICS
 from rebalancer.policy.load_sources import LoadSource
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
@@ -41,7 +41,7 @@ def test_the_readme_names_commands() -> None:
     assert len(_commands()) >= 8
 
 
-@pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
+@rows("arguments", _commands())
 def test_every_command_of_the_readme_takes_the_options_it_shows(arguments: list[str]) -> None:
     words = [word for word in arguments if word != ">"]
     names = [word for word in words[:2] if not word.startswith("-")]
@@ -53,7 +53,7 @@ def test_every_command_of_the_readme_takes_the_options_it_shows(arguments: list[
         assert option in helped.output
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *installed_commands()])
+@rows("name", [*COMMANDS, *installed_commands()])
 def test_every_command_is_named_on_a_page(name: str) -> None:
     pages = (README, *(path.read_text() for path in (ROOT / "docs").glob("**/*.md")))
     words = name.replace(".", " ")

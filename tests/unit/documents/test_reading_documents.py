@@ -13,6 +13,7 @@ from rebalancer.documents import MAX_TEXT_BYTES, parse, read_text, to_yaml
 from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.documents.reading import MAX_VALUES
 from rebalancer.errors import InputError
+from tests.rows import rows
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -60,15 +61,15 @@ def test_numbers_booleans_and_nulls_are_what_they_look_like() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("word", ["yes", "No", "ON", "off", "y", "N"])
+@rows("word", ["yes", "No", "ON", "off", "y", "N"])
 def test_words_that_are_booleans_to_some_readers_are_refused(word: str) -> None:
     assert refusal(f"pause: {word}\n").startswith(
         f"f.yaml:1:8 pause: {word} is a boolean to some YAML readers (write "
     )
 
 
-@pytest.mark.parametrize(
-    ("scalar", "what"),
+@rows(
+    "scalar, what",
     [
         ("010", "octal"),
         ("0o17", "octal"),
@@ -147,9 +148,7 @@ def test_tags_are_refused(tag: str) -> None:
     assert "is not supported" in refusal(f"a: {tag} [x]")
 
 
-@pytest.mark.parametrize(
-    "text", ["[", "a: b: c", "a: 'x", "\tx: 1", "a: \x00", "a: \ud800", "%YAML 9", "{a: 1", "]"]
-)
+@rows("text", ["[", "a: b: c", "a: 'x", "\tx: 1", "a: \x00", "a: \ud800", "%YAML 9", "{a: 1", "]"])
 def test_text_that_is_not_yaml_is_an_input_error_on_one_line(text: str) -> None:
     message = refusal(text)
     assert message.startswith("f.yaml")

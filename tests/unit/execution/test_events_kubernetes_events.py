@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.execution.events import MAX_NODE_EVENTS, EventWriter, RunStarted
 from rebalancer.planning.plan import NodeAfter, NodeReport
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 
@@ -108,9 +109,7 @@ def test_a_run_that_stopped_has_an_event_on_its_lease() -> None:
     assert len(request.body["metadata"]["name"]) <= 253
 
 
-@pytest.mark.parametrize(
-    "answer", [refusal(403, "no"), Answer(200, {}), Answer(200, []), Answer(200, b"<html>")]
-)
+@rows("answer", [refusal(403, "no"), Answer(200, {}), Answer(200, []), Answer(200, b"<html>")])
 def test_a_run_that_stopped_has_its_event_also_where_the_lease_cannot_be_read(answer: Answer) -> None:
     api, transport = fake_api(lambda request: answer if request.method == "GET" else Answer(201, {}))
     EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "paused")

@@ -13,6 +13,7 @@ from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, 
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.http import http_date
 from rebalancer.planning.plan import Move
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import (
     Answer,
@@ -130,7 +131,7 @@ def test_a_retry_after_longer_than_patience_is_a_refusal_at_once() -> None:
     assert len(transport.sent("POST")) == 1
 
 
-@pytest.mark.parametrize("value", ["-5", "nan", "inf", "soon", "1e400", ""])
+@rows("value", ["-5", "nan", "inf", "soon", "1e400", ""])
 def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
     odd = Answer(429, {"kind": "Status", "message": "too many requests"}, {"Retry-After": value})
     answer, _, time = evicted(Script(odd, ACCEPTED))
@@ -158,7 +159,7 @@ def test_the_same_words_in_another_answer_start_nothing() -> None:
     assert answer.verdict is Verdict.REFUSED
 
 
-@pytest.mark.parametrize("status", [400, 405, 410, 413, 422])
+@rows("status", [400, 405, 410, 413, 422])
 def test_a_request_that_is_rejected_is_refused_at_once_with_its_status(status: int) -> None:
     answer, transport, time = evicted(Script(refusal(status, "no such thing", retry_after=1), ACCEPTED))
     assert (answer.verdict, answer.ends, answer.requests) == (Verdict.REFUSED, Ends.REJECTED, 1)
@@ -207,7 +208,7 @@ def test_a_pod_that_left_after_any_answer_at_all_is_remembered_as_evicted() -> N
             assert evicted(Script(refusal(status, "x")), pod)[0].verdict is Verdict.EVICTED
 
 
-@pytest.mark.parametrize("status", [302, 400, 403, 404, 418, 429, 500, 502, 503, 504, 599])
+@rows("status", [302, 400, 403, 404, 418, 429, 500, 502, 503, 504, 599])
 def test_what_does_not_bear_the_api_servers_own_status_leaves_open_what_happened(status: int) -> None:
     attempt, transport, _ = evicted(Script(Answer(status, b"upstream connect error")))
     assert attempt.verdict is Verdict.UNKNOWN
@@ -302,7 +303,7 @@ def test_an_answer_that_stays_lost_is_unknown_even_if_the_pod_is_there() -> None
     assert len(transport.sent("POST")) == 4
 
 
-@pytest.mark.parametrize("then", [BUDGET, TWO_BUDGETS, refusal(503, "shutting down"), refusal(403, "no")])
+@rows("then", [BUDGET, TWO_BUDGETS, refusal(503, "shutting down"), refusal(403, "no")])
 def test_a_refusal_after_a_lost_answer_is_unknown_for_the_lost_request_may_still_arrive(then: Answer) -> None:
     assert evicted(Script(LOST, then), the_pod())[0].verdict is Verdict.UNKNOWN
 
@@ -331,17 +332,15 @@ def test_a_server_error_is_looked_up_and_is_a_refusal_if_it_persists() -> None:
     assert answer.verdict is Verdict.EVICTED
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"\xff\xfe", b"[" * 5000, b'{"message": 5}', b'{"details": []}', b"null"]
-)
-@pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 599])
+@rows("body", [b"", b"\xff\xfe", b"[" * 5000, b'{"message": 5}', b'{"details": []}', b"null"])
+@rows("status", [302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 599])
 def test_odd_answers_are_verdicts(status: int, body: bytes) -> None:
     answer, _, _ = evicted(Script(Answer(status, body)), the_pod())
     assert answer.verdict is (Verdict.REFUSED if status == 401 else Verdict.UNKNOWN)
     assert answer.message
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"metadata": 7}', b'{"metadata": {"uid": null}}'])
+@rows("body", [b"", b"{", b"[]", b'{"metadata": 7}', b'{"metadata": {"uid": null}}'])
 def test_a_pod_that_cannot_be_decoded_is_unknown(body: bytes) -> None:
     answer, _, _ = evicted(Script(LOST), Answer(200, body))
     assert answer.verdict is Verdict.UNKNOWN
@@ -392,12 +391,12 @@ def test_when_the_pod_was_read_its_clock_said_how_old_a_replacement_may_be(
     assert NOW - 20 <= attempt.not_before < NOW - 5
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Tue, 99 Nov 99999 22:13:00 GMT", None])
+@rows("date", ["", "yesterday", "Tue, 99 Nov 99999 22:13:00 GMT", None])
 def test_a_date_that_is_none_is_ignored(date: str | None) -> None:
     assert http_date(date) is None
 
 
-@pytest.mark.parametrize("status", [401, 403, 409, 429, 500, 503])
+@rows("status", [401, 403, 409, 429, 500, 503])
 def test_what_the_api_server_says_of_an_eviction_is_told_in_its_own_words(status: int) -> None:
     """A rejection with any other status is told with its number, because it is unusual."""
     answer, _, _ = evicted(Script(refusal(status, "not this one")))

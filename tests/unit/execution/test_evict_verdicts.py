@@ -10,6 +10,7 @@ import pytest
 from rebalancer.cluster.live.failures import StatusError
 from rebalancer.execution.evict import ANSWERS, Ends, Verdict, row_of
 from rebalancer.http import Answer
+from tests.rows import rows
 from tests.unit.execution.fake_api import Answer as FakeAnswer
 from tests.unit.execution.fake_api import Script, refusal
 from tests.unit.execution.test_evict import ABSENT, ACCEPTED, LOST, evicted, the_pod
@@ -48,7 +49,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("row", "answer", "follows"), [(row, *item) for row, item in enumerate(ROWS)])
+@rows("row, answer, follows", [(row, *item) for row, item in enumerate(ROWS)])
 def test_each_row_decides_for_an_answer_that_is_met(
     row: int, answer: StatusError, follows: tuple[bool, bool]
 ) -> None:
@@ -61,7 +62,7 @@ def test_every_row_is_met() -> None:
     assert len(ROWS) == len(ANSWERS)
 
 
-@pytest.mark.parametrize("status", range(300, 600))
+@rows("status", range(300, 600))
 def test_only_the_api_servers_own_status_says_what_it_did(status: int) -> None:
     """All else is open, but for the login that a proxy asks for and for flow control."""
     assert row_of(foreign(status)).open == (status != 401)

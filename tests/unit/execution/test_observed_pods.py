@@ -10,6 +10,7 @@ from rebalancer.cluster.live.client import PAGE_SIZE
 from rebalancer.errors import UnreachableError
 from rebalancer.execution import observed_pods
 from rebalancer.execution.observed_pods import Scope, read_pods, why_not_replaced
+from tests.rows import rows
 from tests.unit.execution.builders import a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
 
@@ -73,7 +74,7 @@ def test_a_page_that_leads_back_to_itself_is_an_error() -> None:
         names(a_page(token="more"))
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         b"",
@@ -109,8 +110,8 @@ def failing(kind: str, message: str, status: str = "True") -> dict[str, Any]:
 QUOTA = 'pods "web-x" is forbidden: exceeded quota'
 
 
-@pytest.mark.parametrize(
-    ("kind", "controllers", "why"),
+@rows(
+    "kind, controllers, why",
     [
         ("ReplicaSet", [a_controller(2, 2)], "ReplicaSet web wants 2 pods and has them"),
         ("ReplicaSet", [a_controller(1, 2)], "ReplicaSet web wants 1 pod and has them"),

@@ -7,6 +7,7 @@ import pytest
 from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_move
 
 
@@ -45,7 +46,7 @@ def test_what_was_not_evicted_is_not_remembered(result: Result) -> None:
     assert past_moves([an_outcome(result, evicted=False)]) == ()
 
 
-@pytest.mark.parametrize("result", [Result.UNKNOWN, Result.PENDING, Result.NOT_REPLACED, Result.NOT_READY])
+@rows("result", [Result.UNKNOWN, Result.PENDING, Result.NOT_REPLACED, Result.NOT_READY])
 def test_what_did_not_land_is_remembered_without_a_landing(result: Result) -> None:
     [move] = past_moves([an_outcome(result)])
     assert (move.result, move.landed_at) == (result.value, None)

@@ -18,6 +18,7 @@ from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer_demo.api.bodies import json_patch
 from rebalancer_demo.objects import StatusError
+from tests.rows import rows
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found, refusal
 
 LOST: Exception = ProtocolError("Connection aborted.")
@@ -133,8 +134,8 @@ def test_a_later_plan_renews_the_time_of_its_taints_and_sets_none_that_is_gone()
     assert nodes.taints == {"a": [THEIRS], "b": []}
 
 
-@pytest.mark.parametrize("value", [None, "", "mine", "a.b.c", "other.run.1"])
-@pytest.mark.parametrize("renewed", [False, True])
+@rows("value", [None, "", "mine", "a.b.c", "other.run.1"])
+@rows("renewed", [False, True])
 def test_a_taint_whose_value_somebody_changed_goes_with_the_run_all_the_same(
     value: str | None, renewed: bool
 ) -> None:
@@ -172,9 +173,7 @@ def test_a_run_under_another_lease_is_left_alone_until_its_time_is_over() -> Non
     assert nodes.ours() == set()
 
 
-@pytest.mark.parametrize(
-    "value", ["", "other", "other.run", "99999999999", "other.run.253402300800", "a.b.c.9e9"]
-)
+@rows("value", ["", "other", "other.run", "99999999999", "other.run.253402300800", "a.b.c.9e9"])
 def test_a_taint_whose_value_no_run_wrote_is_taken_away(value: str) -> None:
     taint = {"key": TAINT_KEY, "value": value, "effect": "PreferNoSchedule"}
     nodes = Nodes(a=[taint], b=[THEIRS, taint])
@@ -258,8 +257,8 @@ def test_a_node_whose_taints_are_as_they_were_seen_takes_one_request_a_change() 
     assert nodes.taints == {"a": [THEIRS], "b": [], "c": [THEIRS, GPU]}
 
 
-@pytest.mark.parametrize("seen", [{}, {"a": [Taint(key="seen", effect="NoSchedule")]}], ids=["none", "one"])
-@pytest.mark.parametrize("there", [[], [THEIRS], [THEIRS, GPU]], ids=len)
+@rows("seen", [{}, {"a": [Taint(key="seen", effect="NoSchedule")]}])
+@rows("there", [[], [THEIRS], [THEIRS, GPU]])
 def test_whatever_taints_were_seen_those_of_others_stay_as_they_are(
     seen: dict[str, list[Taint]], there: list[dict[str, Any]]
 ) -> None:

@@ -23,6 +23,7 @@ from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import MoveHistory
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found, refusal
@@ -187,8 +188,8 @@ def test_a_dry_run_patches_nothing() -> None:
     assert "it would let Deployment/web be restarted" in outcomes.outcomes[0].because
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
+@rows(
+    "change, reason",
     [
         ({"spec": {"paused": True}}, "paused"),
         ({"spec": {"replicas": 2}}, "wants 2 replicas"),
@@ -284,8 +285,8 @@ def test_a_missing_right_is_named_with_the_manifest_that_grants_it() -> None:
     assert "k8s/components/surge" in outcomes.stopped
 
 
-@pytest.mark.parametrize(
-    ("lands_on", "ready_after", "gone_after", "words"),
+@rows(
+    "lands_on, ready_after, gone_after, words",
     [
         (None, 5.0, 1e9, "made no new pod"),
         ("", 5.0, 1e9, "not bound"),

@@ -13,6 +13,7 @@ from rebalancer.execution.safety import ClusterHealth, SafetyChecks, SchedulerHe
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from rebalancer.state.run_state import MeasuredAgreement
+from tests.rows import rows
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.contexts import a_policy
 from tests.unit.execution.fake_api import Answer, Request, fake_api
@@ -178,7 +179,7 @@ def test_a_pod_made_during_the_run_counts_once_the_scheduler_found_no_node_for_i
     assert health(pods=[tried, untried]).pending_pods == ("shop/tried",)
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"items": {}}', b'{"items":' + b"[" * 9000])
+@rows("body", [b"", b"[]", b"{", b'{"items": {}}', b'{"items":' + b"[" * 9000])
 def test_nodes_that_cannot_be_listed_are_an_error_not_an_empty_cluster(body: bytes) -> None:
     with pytest.raises(RebalancerError):
         health(nodes=Answer(200, body))

@@ -13,6 +13,7 @@ from rebalancer.execution.lease import PAUSED, RunLease
 from rebalancer.execution.outcomes import Outcomes, Stop
 from rebalancer.policy.schema import Safety
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.execution.builders import a_move
 from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
@@ -64,7 +65,7 @@ def test_runs_go_on_while_their_lease_says_nothing() -> None:
     assert paused.evicted == ["web-1", "web-2"]
 
 
-@pytest.mark.parametrize("reason", ["incident 42", "", "false", "no"])
+@rows("reason", ["incident 42", "", "false", "no"])
 def test_the_annotation_pauses_whatever_it_says(reason: str) -> None:
     paused = PausedRun()
     annotate(paused.server, reason)
@@ -109,7 +110,7 @@ def test_the_policy_pauses_between_two_evictions_of_one_wave_too() -> None:
     assert outcomes.stopped == "the policy is paused (safety.pause)"
 
 
-@pytest.mark.parametrize(
+@rows(
     "answer",
     [
         FORBIDDEN,
@@ -123,7 +124,7 @@ def test_the_policy_pauses_between_two_evictions_of_one_wave_too() -> None:
         not_found("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/rebalancer"),  # it was removed
     ],
 )
-@pytest.mark.parametrize("before", [0, 1])
+@rows("before", [0, 1])
 def test_a_lease_that_cannot_be_read_lets_nothing_more_be_evicted(answer: Answer, before: int) -> None:
     paused = PausedRun()
     paused.answer = lambda: answer if len(paused.evicted) >= before else None

@@ -18,6 +18,7 @@ from rebalancer.planning.scheduler_facts import (
     PodSelection,
     SchedulerLocation,
 )
+from tests.rows import rows
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_LEASE, LEASE, a_lease, a_scheduler_pod
@@ -52,7 +53,7 @@ def seen(
     return scheduler_health(api, location, NOW), time
 
 
-@pytest.mark.parametrize("age", [0.0, 3.0, 15.0, -5.0])
+@rows("age", [0.0, 3.0, 15.0, -5.0])
 def test_a_lease_that_was_just_renewed_shows_a_live_scheduler_at_once(age: float) -> None:
     found, time = seen(BY_LEASE, lease=[a_lease(age)])
     assert found.alive is True
@@ -113,7 +114,7 @@ def test_watching_a_lease_ends_when_asked_to_stop() -> None:
         seen(BY_LEASE, lease=[a_lease(300)], pause=lambda _: True)
 
 
-@pytest.mark.parametrize(
+@rows(
     "lease",
     [
         refusal(403, "forbidden"),
@@ -176,8 +177,8 @@ def test_without_a_lease_and_a_place_for_its_pods_a_scheduler_is_unknown() -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("pods", "alive"),
+@rows(
+    "pods, alive",
     [
         ([a_scheduler_pod()], True),
         ([a_scheduler_pod(projected=True)], True),
@@ -234,8 +235,8 @@ def test_the_pods_of_a_neighbour_in_the_same_namespace_neither_vouch_for_a_sched
     assert alive(a_scheduler_pod("other-0", owner="other", ready="False"), a_scheduler_pod()) is True
 
 
-@pytest.mark.parametrize(
-    ("image", "found"),
+@rows(
+    "image, found",
     [
         ("kube-scheduler", True),
         ("registry.k8s.io/kube-scheduler:v1.35.2", True),

@@ -16,6 +16,7 @@ from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE, Appraisal, Landing
 from rebalancer.planning.plan import RESTART, Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
 from tests.unit.execution.contexts import only_hot
 from tests.unit.execution.fake_api import FakeTime
@@ -29,8 +30,8 @@ def one(*now: ObservedPod, to: tuple[str, ...] = ("cool",)) -> Appraisal:
     return appraisal
 
 
-@pytest.mark.parametrize(
-    ("replacement", "result", "settled"),
+@rows(
+    "replacement, result, settled",
     [
         (None, Result.NOT_REPLACED, False),
         (an_observed_pod("web-9"), Result.PENDING, False),
@@ -275,8 +276,8 @@ def test_nothing_evicted_is_nothing_to_wait_for() -> None:
     assert not time.slept
 
 
-@pytest.mark.parametrize(
-    ("film", "result"),
+@rows(
+    "film, result",
     [
         (Film([OLD], PENDING, [an_observed_pod("web-9", node="cool")]), Result.NOT_READY),
         (Film([an_observed_pod("web-9", node="hot")]), Result.UNEXPECTED),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from rebalancer.cluster.live.watching import SeenPod
 from rebalancer.execution.verify import PodsSeen, WatchedReplacements
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_granted, a_move
 from tests.unit.execution.tiny_cluster import Run
 
@@ -24,8 +23,8 @@ def watched(pods_seen: PodsSeen) -> WatchedReplacements:
     return WatchedReplacements(pods_seen, [a_granted(a_move())], {"uid-web-1", "uid-web-2"})
 
 
-@pytest.mark.parametrize(
-    ("seen", "placed", "done"),
+@rows(
+    "seen, placed, done",
     [
         ((), False, False),
         ((OLD,), False, False),
@@ -69,8 +68,8 @@ def run_of_two(pods_seen: str, bound_after: float = 0.0) -> tuple[int, list[Resu
     return run.cluster.listed, [outcome.result for outcome in outcomes.outcomes], run.time.now - NOW
 
 
-@pytest.mark.parametrize("bound_after", [0.0, 1.0])
-@pytest.mark.parametrize("pods_seen", ["nothing", "all", "silence"])
+@rows("bound_after", [0.0, 1.0])
+@rows("pods_seen", ["nothing", "all", "silence"])
 def test_whatever_a_watch_shows_the_outcome_is_what_the_server_says(
     pods_seen: str, bound_after: float
 ) -> None:

@@ -13,6 +13,7 @@ from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer
@@ -89,7 +90,7 @@ def test_the_lease_is_asked_for_before_each_wave_and_eviction_and_while_waiting(
     assert lease.asked == ["renew if due", "ensure", "renew if due", "ensure", "renew if due"]
 
 
-@pytest.mark.parametrize(("lost_at", "evicted"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)])
+@rows("lost_at, evicted", [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)])
 def test_without_a_lease_nothing_is_evicted(lost_at: int, evicted: int) -> None:
     lease = StubLease(lost_at)
     run = Run("web-1", "web-2", "web-3")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer.load.correction import end_times
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
     Workload,
@@ -33,10 +32,9 @@ def three() -> list[dict[str, Any]]:
     return [a_node(name, cpu=10) for name in "abc"]
 
 
-@pytest.mark.parametrize(
-    ("ends", "hot"),
+@rows(
+    "ends, hot",
     [(25, False), (899, False), (901, True), (-25, False), (-901, True)],
-    ids=["soon", "before the next run", "after it", "just overdue", "stuck"],
 )
 def test_pods_that_terminate_before_the_next_run_do_not_make_their_node_hot(ends: float, hot: bool) -> None:
     plan = plan_of(planning_inputs(three(), [ending(ends, 3), a_workload("web", ["a"] * 6)]))

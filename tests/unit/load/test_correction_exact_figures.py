@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.correction import correct
@@ -16,6 +15,7 @@ from tests.builders import a_node, a_pod, a_snapshot
 from tests.e2e.api import Api, Object
 from tests.e2e.loads import CPU_MILLI, loads_of
 from tests.e2e.metrics import exact_figures
+from tests.rows import rows
 from tests.unit.load.builders import NOW
 from tests.unit.planning.builders import a_past_move
 
@@ -46,7 +46,7 @@ def uses(pod: Object) -> int:
     return int(pod["metadata"]["annotations"][CPU_MILLI])
 
 
-@pytest.mark.parametrize("read", [0.31, 0.99, 1.0, 1.2])
+@rows("read", [0.31, 0.99, 1.0, 1.2])
 def test_a_pod_that_was_bound_in_the_second_in_which_they_are_read_is_not_counted_twice(read: float) -> None:
     api, bound = using(400), NOW + 0.3
     items = exact_figures(api, "nodes", NOW + read, uses)["items"]

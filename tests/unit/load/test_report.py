@@ -12,6 +12,7 @@ from rebalancer.load.report import CLOCK_SKEW_SECONDS, LoadReport, build_report,
 from rebalancer.load.usage import NodeUsage, PodUsage, most_plausible, node_usage_of_requests
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.conftest import examples
+from tests.rows import rows
 from tests.unit.load.builders import NOW
 
 MAX_AGE = 180.0
@@ -121,8 +122,8 @@ def measured(usage: float, moment: float = NOW) -> list[NodeUsage]:
     return [NodeUsage("m", np.full((3, 2), usage), np.full((3, 2), moment), np.zeros(3))]
 
 
-@pytest.mark.parametrize(
-    ("moment", "why"),
+@rows(
+    "moment, why",
     [
         (NOW - MAX_AGE - 1, "older than load.maxAge (3m)"),
         (0.0, "older than load.maxAge (3m)"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rebalancer.load.scheduler_view import decode_watcher, watcher_of_metrics
 from rebalancer.load.services import ServiceAddress, service_of
 from tests.builders import a_node, a_snapshot
+from tests.rows import rows
 from tests.unit.load.builders import NOW, a_node_metric, a_percentage, a_watcher
 
 
@@ -26,7 +27,7 @@ def test_the_document_of_load_watcher_is_read() -> None:
     assert (found.source, found.window_end - found.window_start) == ("Prometheus", 900)
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         b"",
@@ -62,8 +63,8 @@ def test_null_metrics_are_none() -> None:
     assert decode_watcher(document(data={"NodeMetricsMap": {"n1": {"metrics": None}}})).nodes["n1"] == ()
 
 
-@pytest.mark.parametrize(
-    ("address", "expected"),
+@rows(
+    "address, expected",
     [
         ("http://load-watcher.loadwatcher:2020", ServiceAddress("loadwatcher", "load-watcher:2020", "")),
         ("http://lw.ns.svc.cluster.local:2020/a/", ServiceAddress("ns", "lw:2020", "a")),

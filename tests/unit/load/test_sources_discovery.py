@@ -12,6 +12,7 @@ from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.sources import prometheus_address, with_addresses
 from rebalancer.policy.policy_file import parse_policy
 from tests.builders import a_node, a_snapshot
+from tests.rows import rows
 
 STACK = {"app": "kube-prometheus-stack-prometheus"}
 CHART = {"app.kubernetes.io/name": "prometheus", "app.kubernetes.io/component": "server"}
@@ -31,8 +32,8 @@ def cluster(*services: Mapping[str, Any]) -> Snapshot:
     return a_snapshot(nodes=[a_node("a")], pods=[], services=list(services))
 
 
-@pytest.mark.parametrize(
-    ("labels", "ports", "address"),
+@rows(
+    "labels, ports, address",
     [
         (STACK, WEB, "http://it.monitoring:9090"),
         (CHART, [{"name": "http", "port": 80}], "http://it.monitoring:80"),
@@ -50,8 +51,8 @@ def test_it_is_found_by_the_labels_of_the_charts(
     assert prometheus_address(cluster(a_service("it", labels, *ports), *others)) == address
 
 
-@pytest.mark.parametrize(
-    ("services", "says"),
+@rows(
+    "services, says",
     [
         ([], "no Service has the labels of one"),
         ([a_service("it", {"app": "prometheus"}, *WEB)], "no Service has the labels of one"),

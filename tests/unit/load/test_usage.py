@@ -14,6 +14,7 @@ from rebalancer.load.usage import (
     pod_usage_of_metrics,
 )
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 from tests.unit.load.builders import NOW, a_node_metric, a_percentage, a_pod_metric, a_watcher, metric_rows
 
 SNAPSHOT = a_snapshot(
@@ -42,7 +43,7 @@ def test_nanocores_keep_their_fractions() -> None:
     assert figures.usage[0, 0] == pytest.approx(123.456789)
 
 
-@pytest.mark.parametrize(
+@rows(
     "metric",
     [
         a_node_metric("n1", "NaN"),

@@ -7,12 +7,12 @@ import re
 from typing import Any
 
 import click
-import pytest
 import yaml
 
 from rebalancer import __version__
 from rebalancer.cli.program import main
 from rebalancer.policy.policy_file import load_policy, parse_policy, schema
+from tests.rows import rows
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, of_kind, pod_template, read
 from tools.pages.chart import CLOSED
 
@@ -111,14 +111,14 @@ def test_its_patterns_are_ones_that_go_understands() -> None:
     assert [pattern for pattern in _patterns(SCHEMA) if re.search(r"\(\?[=!<]|\\\d", pattern)] == []
 
 
-@pytest.mark.parametrize("text", ["5m", "90s", "1h30m", "500ms", "1.5h", "0s"])
+@rows("text", ["5m", "90s", "1h30m", "500ms", "1.5h", "0s"])
 def test_a_pattern_without_lookaround_still_allows_what_the_program_does(text: str) -> None:
     pattern = SCHEMA["$defs"]["Execution"]["properties"]["waveTimeout"]["pattern"]
 
     assert re.match(pattern, text)
 
 
-@pytest.mark.parametrize("text", ["soon", "5", "5m5h", "5mx"])
+@rows("text", ["soon", "5", "5m5h", "5mx"])
 def test_a_pattern_without_lookaround_still_refuses_what_the_program_does(text: str) -> None:
     pattern = SCHEMA["$defs"]["Execution"]["properties"]["waveTimeout"]["pattern"]
 

@@ -10,6 +10,7 @@ import yaml
 
 from rebalancer.cluster.kinds import KINDS, METRICS
 from tests.kubernetes_api.schemas import VERSIONS, properties_of
+from tests.rows import rows
 from tests.unit.manifests.documents import (
     ACTIVE,
     BASE,
@@ -130,8 +131,8 @@ def test_the_configuration_that_our_policies_name_may_be_read() -> None:
     assert set(named) <= allowed
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(("part", "definition"), [("surge", "DeploymentSpec"), ("steer", "NodeSpec")])
+@rows("version", VERSIONS)
+@rows("part, definition", [("surge", "DeploymentSpec"), ("steer", "NodeSpec")])
 def test_the_policy_beside_a_right_to_patch_names_every_field_that_there_is(
     part: str, definition: str, version: str
 ) -> None:

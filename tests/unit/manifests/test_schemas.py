@@ -16,6 +16,7 @@ import yaml
 
 from tests.e2e import helm_program
 from tests.kubernetes_api.schemas import VERSIONS, problems
+from tests.rows import rows
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, Document, resources
 from tests.unit.manifests.rendering import NO_HELM, NO_KUSTOMIZE
 
@@ -96,8 +97,8 @@ def test_a_misspelt_key_is_found_wherever_it_stands() -> None:
     assert tried > 50
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
+@rows(
+    "path, value",
     [
         (("spec", "schedule"), 15),
         (("spec", "concurrencyPolicy"), True),

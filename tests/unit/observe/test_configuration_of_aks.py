@@ -12,6 +12,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 from rebalancer.observe.configuration import configuration_of_aks
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 from tests.unit.planning.builders import planning_inputs
 
@@ -89,7 +90,7 @@ def test_without_such_an_object_the_defaults_hold(caplog: pytest.LogCaptureFixtu
     assert "may not get it" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [b"[" * 10_000, {}, {"spec": 1}, {"spec": {"rawConfig": 1}}])
+@rows("answer", [b"[" * 10_000, {}, {"spec": 1}, {"spec": {"rawConfig": 1}}])
 def test_what_is_no_such_object_is_refused_in_a_line(answer: object) -> None:
     with pytest.raises(InputError, match="schedulerconfiguration upstream"):
         read(answer)

@@ -6,6 +6,7 @@ from rebalancer.errors import InputError
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import measured_resources, parse_policy, required_resources, to_yaml
 from rebalancer.policy.schema import RebalancePolicy
+from tests.rows import rows
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 PROMETHEUS = """\
@@ -55,8 +56,8 @@ def prometheus(fields: str) -> str:
     return f"load: {{sources: [{{prometheus: {{{fields}}}}}]}}\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
+@rows(
+    "body, message",
     [
         (
             "hotNodes: {any: [{utilization: {dsik: 80}}]}\n",

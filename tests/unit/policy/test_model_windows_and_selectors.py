@@ -13,6 +13,7 @@ from rebalancer.errors import InputError
 from rebalancer.policy.model import Selector
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.scopes import Blackout, Window, closed
+from tests.rows import rows
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 
@@ -25,8 +26,8 @@ def window(begins: str, ends: str, **more: object) -> Window:
     return Window.model_validate({"from": begins, "to": ends, **more})
 
 
-@pytest.mark.parametrize(
-    ("begins", "ends", "more", "when", "holds"),
+@rows(
+    "begins, ends, more, when, holds",
     [
         ("09:00", "17:00", {}, "2026-06-01T09:00:00+00:00", True),
         ("09:00", "17:00", {}, "2026-06-01T16:59:59+00:00", True),
@@ -52,8 +53,8 @@ def test_a_window_is_described_in_words() -> None:
     assert str(window("22:00", "06:00", days=["Sat", "Sun"])) == "Sat, Sun 22:00 to 06:00 UTC"
 
 
-@pytest.mark.parametrize(
-    ("expressions", "labels", "selected"),
+@rows(
+    "expressions, labels, selected",
     [
         ([], {}, True),
         ([{"key": "a", "operator": "In", "values": ["x"]}], {"a": "x"}, True),
@@ -75,8 +76,8 @@ def test_a_selector_is_printed_as_kubectl_writes_it() -> None:
     assert str(selector) == "a=1,b In (x,y)"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@rows(
+    "text, message",
     [
         ('evictable: {windows: [{from: "25:00", to: "06:00"}]}', "windows"),
         ('evictable: {windows: [{from: "22:00"}]}', "windows"),
@@ -96,8 +97,8 @@ def test_what_makes_no_sense_is_refused_with_its_place(text: str, message: str) 
     assert "policy.yaml:3:" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("now", "begins"),
+@rows(
+    "now, begins",
     [
         ("2026-11-22T12:00:00Z", "2026-11-23T00:00:00Z"),  # Sunday: on Monday at 1 in Berlin
         ("2026-11-23T12:00:00Z", "2026-11-24T00:00:00Z"),
@@ -140,8 +141,8 @@ def test_days_may_be_given_as_a_range(days: list[str], meant: str) -> None:
     assert str(window("22:00", "23:00", days=days)) == f"{meant} 22:00 to 23:00 UTC"
 
 
-@pytest.mark.parametrize(
-    ("begins", "ends", "when", "holds"),
+@rows(
+    "begins, ends, when, holds",
     [
         ("12-24", "12-26", "2026-12-23T23:30:00+00:00", True),  # it is the 24th in Berlin
         ("12-24", "12-26", "2026-12-26T23:30:00+00:00", False),
@@ -159,8 +160,8 @@ def test_a_blackout_holds_from_its_first_day_to_its_last(
     assert found.holds(moment(when)) is holds
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
+@rows(
+    "text, says",
     [
         ('{from: "2026-02-30", to: "2026-03-01"}', "day is out of range for month"),
         ('{from: "2026-03-02", to: "2026-03-01"}', "it ends on 2026-03-01, before it begins on 2026-03-02"),

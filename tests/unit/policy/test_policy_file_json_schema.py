@@ -13,6 +13,7 @@ import yaml
 
 from rebalancer.policy.policy_file import SCHEMA_ID, schema
 from rebalancer.policy.schema import API_VERSION, KIND
+from tests.rows import rows
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted([*(ROOT / "policies").glob("*.yaml"), *(ROOT / "k8s").glob("**/policy.yaml")])
@@ -55,7 +56,7 @@ def test_it_accepts_every_default_that_it_shows() -> None:
         assert [error.message for error in errors] == [], place
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
+@rows("path", SHIPPED)
 def test_it_accepts_every_policy_that_is_shipped(path: Path) -> None:
     validator().validate(yaml.safe_load(path.read_text()))
 
@@ -65,8 +66,8 @@ def test_it_refuses_a_misspelt_key() -> None:
         validator().validate({"apiVersion": API_VERSION, "kind": KIND, "limts": {}})
 
 
-@pytest.mark.parametrize(
-    ("section", "value"),
+@rows(
+    "section, value",
     [
         ("limits", {"perRun": -1}),
         ("limits", {"perHour": -1}),

@@ -6,6 +6,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.policy.policy_file import parse_policy
+from tests.rows import rows
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 NUMBERS = ("1e308", "1e400", ".inf", "-.inf", ".nan", "1" + "0" * 400, "-1" + "0" * 400, "-5")
@@ -27,8 +28,8 @@ PLACES = (
 )
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda text: text[:8])
+@rows("place", PLACES)
+@rows("number", NUMBERS)
 def test_a_number_that_cannot_be_is_refused_at_its_place(place: str, number: str) -> None:
     with pytest.raises(InputError, match=r"^policy\.yaml:3:\d+"):
         parse_policy(HEAD + place.replace("NUMBER", number) + "\n", "policy.yaml")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +34,7 @@ from rebalancer.policy.schema import (
     Safety,
 )
 from rebalancer.policy.units import Amount
+from tests.rows import rows
 from tests.unit.policy.policy_texts import HEAD, read, read_back
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
@@ -115,7 +115,7 @@ def test_a_printed_policy_parses_back_to_an_equal_one(policy: RebalancePolicy) -
     assert read_back(policy) == policy
 
 
-@pytest.mark.parametrize("text", ["true", "false", "{excludedTaints: [dedicated]}", "{excludedTaints: []}"])
+@rows("text", ["true", "false", "{excludedTaints: [dedicated]}", "{excludedTaints: []}"])
 def test_misplaced_is_a_switch_or_its_settings_and_is_printed_as_such(text: str) -> None:
     policy = read(f"strategies: {{misplaced: {text}}}\n")
     assert read_back(policy) == policy

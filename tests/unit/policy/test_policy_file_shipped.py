@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy, starter
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
+from tests.rows import rows
 from tests.unit.policy.policy_texts import read_back
 
 POLICIES = sorted((Path(__file__).parents[3] / "policies").glob("*.yaml"))
@@ -19,7 +18,7 @@ def test_the_starter_says_exactly_the_defaults() -> None:
     assert parse_policy(starter(), "starter").policy == RebalancePolicy() == default_policy().policy
 
 
-@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+@rows("path", POLICIES)
 def test_the_policies_we_ship_are_valid_and_named_after_their_file(path: Path) -> None:
     policy = load_policy(path).policy
     assert policy.metadata.name == path.stem
@@ -39,7 +38,7 @@ def test_policies_for_articles_are_shipped_and_the_conservative_one_names_no_con
     assert conservative.hot_nodes.any == HotNodes().any
 
 
-@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+@rows("path", POLICIES)
 def test_a_policy_we_ship_runs_where_the_namespaces_are_missing_that_it_protects(path: Path) -> None:
     """A name that no namespace has is taken for a slip; a pattern may match nothing."""
     excluded = load_policy(path).policy.evictable.namespaces.exclude

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from rebalancer.policy.schema import RebalancePolicy
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     "item",
     [
         {"urlPrefix": "http://x"},

@@ -10,6 +10,7 @@ import pytest
 
 from rebalancer.policy.policy_file import parse_policy, to_yaml
 from rebalancer.policy.schema import LEVELS, Planning
+from tests.rows import rows
 
 
 def planning(**keys: Any) -> Planning:
@@ -36,7 +37,7 @@ def test_each_level_asks_for_no_more_than_the_one_below() -> None:
         assert careful.partial_relief <= eager.partial_relief
 
 
-@pytest.mark.parametrize("level", range(1, 6))
+@rows("level", range(1, 6))
 def test_a_key_that_the_policy_names_keeps_its_value_at_every_level(level: int) -> None:
     found = planning(aggressiveness=level, minGain=7, confidence=0.5, partialRelief=True)
     assert (found.min_gain, found.confidence, found.partial_relief) == (7, 0.5, True)

@@ -15,6 +15,7 @@ from rebalancer.policy.load_sources import LoadWatcher, LoadWatcherSource, Metri
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import parse_policy, schema, to_yaml
 from rebalancer.policy.schema import Namespaces, Protection, RebalancePolicy
+from tests.rows import rows
 from tests.unit.policy.policy_texts import DESIGN, read, refusal
 
 
@@ -52,8 +53,8 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
     assert "should be true, false, or settings" in refusal("strategies: {misplaced: 3}\n")
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
+@rows(
+    "body, message",
     [
         (
             "planning:\n  mingain: 3\n",
@@ -173,8 +174,8 @@ def test_only_a_rule_with_pressure_is_told_about_pressure() -> None:
     assert "pressure needs utilization" in refusal(f"hotNodes: {{any: [{alone}]}}\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@rows(
+    "text, message",
     [
         ("", "is not"),
         ("kind: RebalancePolicy\n", "apiVersion is required (write apiVersion: rebalancer/v1alpha1)"),
@@ -266,8 +267,8 @@ def test_what_a_policy_leaves_out_is_as_if_an_empty_section_had_been_read() -> N
     assert to_yaml(empty) == to_yaml(RebalancePolicy())
 
 
-@pytest.mark.parametrize(
-    ("written", "allowed", "protected"),
+@rows(
+    "written, allowed, protected",
     [
         ("{}", "shop", "kube-system"),
         ("{exclude: [batch]}", "shop", "kube-system"),
@@ -286,8 +287,8 @@ def test_the_system_namespace_is_protected_unless_it_is_included_by_name(
     assert parse_policy(to_yaml(policy), "again").policy == policy
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@rows(
+    "text, message",
     [
         ("", "is empty (rebalancer policy init prints one with every key)"),
         ("# nothing\n", "is empty"),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from rebalancer.policy.schema import Evictable
 from rebalancer.policy.scopes import Window, closed
+from tests.rows import rows
 
 CASES = [
     # from, to, zone, a moment outside it, by the clock there, and the first one in it
@@ -24,7 +25,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("begins", "ends", "zone", "now", "opens"), CASES)
+@rows("begins, ends, zone, now, opens", CASES)
 def test_the_next_opening_is_the_first_moment_in_the_window_whatever_becomes_of_the_clocks(
     begins: str, ends: str, zone: str, now: str, opens: str
 ) -> None:

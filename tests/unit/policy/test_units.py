@@ -14,11 +14,12 @@ from rebalancer.policy.units import (
     parse_duration,
     parse_percentage,
 )
+from tests.rows import rows
 from tests.unit.policy.policy_texts import read
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
+@rows(
+    "text, seconds",
     [
         ("10m", 600),
         ("1h30m", 5400),
@@ -33,9 +34,7 @@ def test_durations_are_read_as_kubernetes_writes_them(text: str, seconds: float)
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text", ["", "10", "m", "1d", "-1m", "1m1h", "1m1m", " 1m", "1m ", "1 m", "1e3s", "٣m", "1h.5m"]
-)
+@rows("text", ["", "10", "m", "1d", "-1m", "1m1h", "1m1m", " 1m", "1m ", "1 m", "1e3s", "٣m", "1h.5m"])
 def test_other_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)

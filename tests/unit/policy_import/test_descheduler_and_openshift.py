@@ -17,6 +17,7 @@ from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy_import import Imported, import_policy
+from tests.rows import rows
 
 CURRENT = """\
 apiVersion: descheduler/v1alpha2
@@ -223,8 +224,8 @@ def test_the_values_of_the_chart_and_its_configmap_are_refused_with_how_to_get_t
         assert "kubectl get configmap" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("profiles", "place"),
+@rows(
+    "profiles, place",
     [
         ("3", "profiles: should be a list"),
         ("{name: a}", "profiles: should be a list"),

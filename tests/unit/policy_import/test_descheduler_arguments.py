@@ -11,6 +11,7 @@ from rebalancer.errors import RebalancerError
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.planning.strategies.topology_spread import TopologySpread, TopologySpreadSettings
 from rebalancer.policy_import.mapping import KeyFate
+from tests.rows import rows
 from tests.unit.policy_import.test_descheduler_line_by_line import a_profile, imported
 
 _SELECTOR = {"matchLabels": {"app": "web"}}
@@ -90,7 +91,7 @@ def dropped(plugin: str, arguments: dict[str, Any]) -> list[str]:
     return [note.key for note in found.notes if note.fate is KeyFate.DROPPED]
 
 
-@pytest.mark.parametrize("plugin", ARGUMENTS)
+@rows("plugin", ARGUMENTS)
 def test_every_argument_is_mapped_or_known_not_to_be(plugin: str) -> None:
     assert dropped(plugin, ARGUMENTS[plugin]) == NOT_MAPPED.get(plugin, [])
 
@@ -149,8 +150,8 @@ def test_the_only_taints_that_count_there_are_the_only_ones_here(
     assert getattr(settings, "included_taints", None) == included
 
 
-@pytest.mark.parametrize("plugin", ARGUMENTS)
-@pytest.mark.parametrize("wrong", [True, 7, -1, "x", [], [7], [{}], [None], {}, {"a": 1}], ids=repr)
+@rows("plugin", ARGUMENTS)
+@rows("wrong", [True, 7, -1, "x", [], [7], [{}], [None], {}, {"a": 1}])
 def test_an_argument_of_another_form_is_a_note_or_one_line(plugin: str, wrong: Any) -> None:
     """As a number where a list of conditions belongs, and mappings where words do."""
     for argument in ARGUMENTS[plugin]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.documents import to_yaml
 from rebalancer.planning.strategies.duplicates import Duplicates
 from rebalancer.planning.strategies.lifetime import Lifetime, LifetimeSettings
@@ -11,6 +9,7 @@ from rebalancer.planning.strategies.topology_spread import TopologySpread, Topol
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy_import import Imported, import_policy
+from tests.rows import rows
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 
@@ -28,8 +27,8 @@ def a_profile(points: str, configured: str = "[]") -> str:
     return f"{HEAD}profiles: [{{name: one, pluginConfig: {configured}, plugins: {points}}}]\n"
 
 
-@pytest.mark.parametrize(
-    ("points", "key", "expected"),
+@rows(
+    "points, key, expected",
     [
         ("{sort: {enabled: [ByAge]}}", "ByAge", "no effect: descheduler orders nothing by this"),
         ("{filter: {enabled: [DefaultEvictor]}}", "DefaultEvictor", "mapped: evictable"),
@@ -54,8 +53,8 @@ def test_a_plugin_that_is_configured_and_not_enabled_does_nothing_as_there() -> 
     assert said(found, "RemoveDuplicates") == ["no effect: the profile does not enable this plugin"]
 
 
-@pytest.mark.parametrize(
-    ("plugin", "difference"),
+@rows(
+    "plugin, difference",
     [
         ("RemovePodsViolatingTopologySpreadConstraint", "protected ones as well"),
         ("RemovePodsViolatingInterPodAntiAffinity", "pods of one name in two namespaces are two pods"),

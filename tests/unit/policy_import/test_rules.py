@@ -13,6 +13,7 @@ from rebalancer.planning.strategies.lifetime import Lifetime, LifetimeSettings
 from rebalancer.planning.strategies.restarts import Restarts
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy_import import Imported
+from tests.rows import rows
 from tests.unit.policy_import.test_descheduler_line_by_line import imported, said
 
 LOAD = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
@@ -41,8 +42,8 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("selector", "left"),
+@rows(
+    "selector, left",
     [
         ("pool=web", {"a", "b"}),
         ("pool==web, zone=a", {"a"}),
@@ -102,8 +103,8 @@ def test_the_selector_of_the_evictor_is_of_nodes_that_pods_go_to_and_not_of_thos
     assert bool(found.warning) is node_fit
 
 
-@pytest.mark.parametrize(
-    ("rules", "is_said"),
+@rows(
+    "rules, is_said",
     [
         ({"evictSystemCriticalPods": True}, True),
         ({"podProtections": {"defaultDisabled": ["SystemCriticalPods"]}}, True),
@@ -141,8 +142,8 @@ def test_the_least_of_the_limits_of_a_file_is_ours() -> None:
     assert said(found, "node") == ["narrowed: limits.perNode: for all strategies, as a policy has one"]
 
 
-@pytest.mark.parametrize(
-    ("key", "one", "other", "expected"),
+@rows(
+    "key, one, other, expected",
     [
         ("minReplicas", 2, 3, {"minReplicas": 3}),
         ("minPodAge", "20m", "1h", {"minAge": "1h"}),
@@ -284,7 +285,7 @@ def test_words_that_a_list_has_twice_count_once() -> None:
     assert found.warning == ""
 
 
-@pytest.mark.parametrize("age", ["0", "1us", "-5m", "soon"])
+@rows("age", ["0", "1us", "-5m", "soon"])
 def test_an_age_that_cannot_be_said_here_leaves_ours(age: str) -> None:
     policy, found = of_profiles({"DefaultEvictor": {"minPodAge": age}, "RemoveDuplicates": {}})
 

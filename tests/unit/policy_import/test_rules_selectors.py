@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer.policy_import.rules import as_selector, opposite, parse_selector, together
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@rows(
+    "text, expected",
     [
         ("", []),
         (" a = b , c==d ", [("a", "In", ["b"]), ("c", "In", ["d"])]),
@@ -23,9 +22,7 @@ def test_a_selector_is_read_as_kubectl_writes_it(text: str, expected: list[tuple
     assert [tuple(item.values()) for item in parse_selector(text) or ()] == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["a>1", "a=b=c", "=b", "a in b", "a in (b", "a of (b)", "a b", "!a=b", "in (a)"]
-)
+@rows("text", ["a>1", "a=b=c", "=b", "a in b", "a in (b", "a of (b)", "a b", "!a=b", "in (a)"])
 def test_what_is_no_selector_of_labels_is_not_read(text: str) -> None:
     assert parse_selector(text) is None
 

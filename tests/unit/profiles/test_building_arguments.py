@@ -14,6 +14,7 @@ from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import LowR
 from rebalancer.scheduling.plugins.trimaran.peaks import PeaksArguments
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
 from rebalancer.scheduling.registry import default_configuration
+from tests.rows import rows
 from tests.unit.profiles.builders import configured, names, refusal, with_args
 
 
@@ -107,8 +108,8 @@ def test_peaks_has_keys_with_capitals() -> None:
     assert peaks.node_power_model["n"].k1 == 2.5
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "message"),
+@rows(
+    "name, args, message",
     [
         ("NodeResourcesFit", {"scoringStrategy": {}}, "args.scoringStrategy.type: is required"),
         ("NodeResourcesFit", {"scoringStrategy": {"type": "LeastAlocated"}}, "did you mean LeastAllocated?"),
@@ -174,7 +175,7 @@ def test_arguments_of_another_version_than_the_configuration_are_a_warning(
     assert [f"arguments of {version} in a configuration of v1" in text for text in warnings] == [True] * warns
 
 
-@pytest.mark.parametrize(
+@rows(
     "shape",
     [[], [(50, 1), (50, 2)], [(60, 1), (50, 2)], [(101, 1)], [(-1, 1)], [(50, 11)], [(50, -1)]],
 )
@@ -185,7 +186,7 @@ def test_bad_shapes_are_refused(shape: list[tuple[int, int]]) -> None:
     assert "scoringStrategy.requestedToCapacityRatio" in found
 
 
-@pytest.mark.parametrize(
+@rows(
     "change",
     [
         {"defaultingType": "System"},

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.profiles import ExtensionPoint, Input
 from rebalancer.profiles.types import DEFAULTS
 from rebalancer.scheduling.plugins.network_traffic import NetworkTrafficArguments
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
 from rebalancer.scheduling.registry import CATALOGUE, default_configuration, load_configuration
+from tests.rows import rows
 from tests.unit.profiles.builders import (
     K3S_TRIMARAN,
     NETWORK_TRAFFIC,
@@ -164,7 +163,7 @@ def test_disabling_all_at_multipoint_needs_the_essentials_listed() -> None:
     assert profile.enabled(SCORE) == ()
 
 
-@pytest.mark.parametrize("version", list(DEFAULTS))
+@rows("version", list(DEFAULTS))
 def test_the_defaults_of_every_version_are_plugins_that_version_knows(version: str) -> None:
     profile = load_configuration(text_of(version=version), "c.json").profiles[0]
     for point, listed in profile.plugins.items():

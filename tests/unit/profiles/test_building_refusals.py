@@ -9,6 +9,7 @@ from rebalancer.profiles import ExtensionPoint, Input, PluginDescription
 from rebalancer.profiles.types import RawArguments
 from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinityArguments
 from rebalancer.scheduling.registry import load_configuration
+from tests.rows import rows
 from tests.unit.profiles.builders import (
     K3S_TRIMARAN,
     SCORE,
@@ -69,8 +70,8 @@ def test_a_plugin_assumed_neutral_is_accepted_and_recorded() -> None:
     assert any("Mine" in warning for warning in configuration.warnings)
 
 
-@pytest.mark.parametrize(
-    ("end", "said"),
+@rows(
+    "end, said",
     [
         ("  plugins:\n", ("file.yaml:5: ends with 'plugins:' and no value: is the file cut off?",)),
         (
@@ -96,8 +97,8 @@ def test_a_third_party_plugin_can_be_described() -> None:
     assert configuration.assumed_neutral == ()
 
 
-@pytest.mark.parametrize(
-    ("sets", "message"),
+@rows(
+    "sets, message",
     [
         (
             {"filter": {"enabled": names("ImageLocality")}},
@@ -128,8 +129,8 @@ SAME_QUEUE_SORT = {"queueSort": {"enabled": names("PrioritySort"), "disabled": n
 NO_CANDIDATES = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}
 
 
-@pytest.mark.parametrize(
-    ("profiles", "message"),
+@rows(
+    "profiles, message",
     [
         (
             [{"schedulerName": "a"}, {"schedulerName": "a"}],
@@ -161,8 +162,8 @@ def test_profiles_the_scheduler_would_not_start_with_are_refused(profiles: list[
     assert message in refusal(*profiles)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@rows(
+    "text, message",
     [
         ("", "is not a KubeSchedulerConfiguration"),
         (

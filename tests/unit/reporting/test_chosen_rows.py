@@ -11,6 +11,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.reporting.chosen_rows import Choice, chosen_nodes, chosen_pods, sorted_moves
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 from tests.unit.reporting import builders
 
 
@@ -81,9 +82,7 @@ def test_moves_can_be_ordered_by_what_they_gain() -> None:
     assert sorted_moves(plan(), "wave") == plan()
 
 
-@pytest.mark.parametrize(
-    "text", ["a b", "in (x)", "a in x", "=x", "(", "a=b=c", "a>1", "a in (b c)", "a in (b=c)"]
-)
+@rows("text", ["a b", "in (x)", "a in x", "=x", "(", "a=b=c", "a>1", "a in (b c)", "a in (b=c)"])
 def test_what_is_no_label_selector_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="unable to parse"):
         parse_labels(text)

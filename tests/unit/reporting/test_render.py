@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pandas as pd
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from rebalancer import analysis
 from rebalancer.planning.plan import decode, encode
 from rebalancer.reporting.render import to_csv, to_json, to_yaml
+from tests.rows import rows
 from tests.unit.reporting.builders import a_kept, a_move, a_plan
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -58,7 +58,7 @@ def test_json_for_people_is_indented_and_the_same_data() -> None:
     assert to_json({"a": [1]}, indent=2) == '{\n  "a": [\n    1\n  ]\n}\n'
 
 
-@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A1", "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "＝1+1"])
+@rows("name", ["=cmd|' /C calc'!A1", "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "＝1+1"])
 def test_names_that_are_formulas_are_text_in_the_csv_of_a_plan(name: str) -> None:
     plan = a_plan(moves=(a_move(name, to=(name,)),), kept=(a_kept(name, because=name),))
 

@@ -8,6 +8,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.reporting.render import parse_template
+from tests.rows import rows
 
 DOCUMENT: dict[str, Any] = {
     "kind": "Config",
@@ -24,8 +25,8 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("template", "printed"),
+@rows(
+    "template, printed",
     [
         ("{.contexts[*].name}", "a b"),
         ("{$.kind}{@.kind}{.kind}", "ConfigConfigConfig"),
@@ -54,8 +55,8 @@ def test_a_template_prints_what_kubectl_prints(template: str, printed: str) -> N
     assert parse_template(template).render(DOCUMENT) == printed
 
 
-@pytest.mark.parametrize(
-    ("template", "complaint"),
+@rows(
+    "template, complaint",
     [
         ("{.contexts[*", "a { has no }"),
         ("{.contexts[*}", "a [ has no ]"),

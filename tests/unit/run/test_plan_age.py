@@ -6,10 +6,11 @@ import pytest
 
 from rebalancer.errors import ExitCode, SafetyError
 from rebalancer.run.run import PlanAge
+from tests.rows import rows
 
 
-@pytest.mark.parametrize(
-    ("seconds", "fresh", "usable"),
+@rows(
+    "seconds, fresh, usable",
     [(0.0, True, True), (30.0, True, True), (31.0, False, True), (180.0, False, True), (181.0, False, False)],
 )
 def test_a_plan_ages(seconds: float, fresh: bool, usable: bool) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from rebalancer.run.run import min_ready_seconds_in, selectors_of
 from tests.builders import a_snapshot
+from tests.rows import rows
 from tests.unit.execution.builders import a_move
 
 
-@pytest.mark.parametrize(
-    ("kind", "selector", "query"),
+@rows(
+    "kind, selector, query",
     [
         ("ReplicaSet", {"matchLabels": {"app": "web", "hash": "1"}}, "app=web,hash=1"),
         ("StatefulSet", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "app"),

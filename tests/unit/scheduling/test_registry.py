@@ -13,11 +13,12 @@ from rebalancer.scheduling.registry import (
     load_configuration,
     neutral_plugins,
 )
+from tests.rows import rows
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta3", "v1beta2", "v1beta1"])
+@rows("version", ["v1", "v1beta3", "v1beta2", "v1beta1"])
 def test_every_plugin_that_is_enabled_by_default_is_modelled(version: str) -> None:
     configuration = load_configuration(V1.replace("v1\n", f"{version}\n"), "test")
     assert neutral_plugins(configuration, configuration.profiles[0]) == ()
@@ -60,8 +61,8 @@ def test_score_plugins_name_the_resources_whose_use_they_follow() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("version", "api_version"),
+@rows(
+    "version, api_version",
     [
         ("1.19", "v1beta1"),
         ("1.21", "v1beta1"),

@@ -10,6 +10,7 @@ import pytest
 from rebalancer.errors import UnreachableError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.service import Service, ServiceOptions
+from tests.rows import rows
 
 INTERVAL = 900.0
 NOW = 1_800_000_000.0
@@ -81,8 +82,8 @@ def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float |
     assert len(made) == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "ready"),
+@rows(
+    "code, ready",
     [
         (0, True),
         (1, False),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.errors import ExitCode
 from rebalancer.state.results import BAD_RESULTS, LoadAfter, Result
+from tests.rows import rows
 
 
 def test_a_run_stops_after_what_its_plan_did_not_allow_for_and_after_what_it_does_not_know() -> None:
@@ -23,19 +22,19 @@ def test_only_moves_that_the_plan_did_not_allow_for_are_not_soon_repeated() -> N
     }
 
 
-@pytest.mark.parametrize("result", Result)
+@rows("result", Result)
 def test_a_pod_that_nobody_was_asked_to_move_keeps_its_load_and_is_no_warning(result: Result) -> None:
     if not result.was_requested:
         assert result.load is LoadAfter.STAYED
         assert not result.is_warning
 
 
-@pytest.mark.parametrize("result", Result)
+@rows("result", Result)
 def test_the_load_of_a_pod_whose_replacement_landed_is_where_the_replacement_is(result: Result) -> None:
     assert not result.landed or result.load is LoadAfter.MOVED
 
 
-@pytest.mark.parametrize("result", Result)
+@rows("result", Result)
 def test_the_load_of_a_pod_that_is_still_being_moved_is_not_known(result: Result) -> None:
     assert not result.is_under_way or result.load is LoadAfter.UNKNOWN
 

@@ -23,6 +23,7 @@ from rebalancer.state.run_state import (
     encode,
     memory_seconds,
 )
+from tests.rows import rows
 from tests.unit.planning.builders import a_policy
 from tests.unit.state.past_moves import NOW, a_past_move
 
@@ -47,7 +48,7 @@ def test_moves_beyond_the_horizon_are_forgotten() -> None:
     assert {move.name for move in state.moves} == {"recent", "new"}
 
 
-@pytest.mark.parametrize("age", [-1e9, -3600, 3600, 1e9])
+@rows("age", [-1e9, -3600, 3600, 1e9])
 def test_a_move_that_a_run_made_is_never_dropped_as_it_is_written(age: float) -> None:
     assert after_moves(None, [a_past_move(at=NOW - age)], NOW, 3600).moves
 
@@ -214,7 +215,7 @@ def test_a_cluster_of_thousands_of_hot_nodes_is_remembered_whole() -> None:
     assert len(decode(encode(state), "state").hot_streaks) == 4000
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         b"",
@@ -259,7 +260,7 @@ def test_fields_of_a_later_version_do_no_harm() -> None:
     assert decode(json.dumps(later).encode(), "state").hot_runs("a") == 2
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [b"{}", b'{"name": "my-app", "version": "1"}', b'{"hotStreaks": {"a": 2}}', b'{"kind": "RunState"}'],
 )

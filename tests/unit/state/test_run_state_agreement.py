@@ -20,6 +20,7 @@ from rebalancer.state.run_state import (
     why_refused,
 )
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import NOW as CLOCK
 from tests.unit.planning.builders import plan_of, planning_inputs
 
@@ -36,8 +37,8 @@ def test_enough_decisions_as_computed_let_a_run_act() -> None:
     assert why_refused(STRICT, GOOD, NOW + 86_400) == ""
 
 
-@pytest.mark.parametrize(
-    ("measured", "because"),
+@rows(
+    "measured, because",
     [
         (None, "is not known"),
         (

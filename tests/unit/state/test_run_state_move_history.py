@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.state.run_state import MoveHistory
+from tests.rows import rows
 from tests.unit.state.past_moves import NOW, a_past_move
 
 HOUR = 3600.0
 WEB = "shop/Deployment/web"
 
 
-@pytest.mark.parametrize(("age", "cooling"), [(0, True), (3599, True), (3600, False), (-60, True)])
+@rows("age, cooling", [(0, True), (3599, True), (3600, False), (-60, True)])
 def test_a_workload_is_in_cooldown_until_its_latest_move_is_old_enough(age: float, cooling: bool) -> None:
     history = MoveHistory([a_past_move(at=NOW - age)])
     assert (history.in_cooldown(NOW, HOUR, workload=WEB) is not None) is cooling
@@ -32,9 +31,7 @@ def test_a_good_landing_does_not_hide_an_earlier_bad_one() -> None:
     assert history.in_cooldown(NOW, 24 * HOUR, workload=WEB, results={"Unexpected"}) == bad
 
 
-@pytest.mark.parametrize(
-    ("runs", "hours"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 24), (50, 24)]
-)
+@rows("runs, hours", [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 24), (50, 24)])
 def test_a_cooldown_doubles_with_each_run_that_moved_the_workload(runs: int, hours: float) -> None:
     moves = [a_past_move(f"web-{index}", at=NOW - index, run=f"run-{index}") for index in range(runs)]
     assert cooldown(MoveHistory(moves)) == hours * HOUR

@@ -28,6 +28,7 @@ from rebalancer.errors import (
 from rebalancer.state import stores
 from rebalancer.state.run_state import MAX_BYTES, RunState, after_moves, after_plan, encode
 from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
+from tests.rows import rows
 from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 from tests.unit.state.past_moves import NOW, a_past_move
 
@@ -312,7 +313,7 @@ def test_what_a_webhook_or_a_policy_denies_is_a_rejected_request(server: ConfigM
         ConfigMapStore(api, "kube-system", "rebalancer").update(lambda _: STATE)
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [b"", b"[]", b"7", b"[" * 9000, b'{"data": {"state.json": 7}}', b'{"data": {"state.json": "\\ud800"}}'],
 )
@@ -322,7 +323,7 @@ def test_an_odd_config_map_is_an_error_of_ours(body: bytes) -> None:
         ConfigMapStore(api, "kube-system", "rebalancer").load()
 
 
-@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": 7}, {"data": {"notes": "by hand"}}])
+@rows("data", [{}, {"data": None}, {"data": 7}, {"data": {"notes": "by hand"}}])
 def test_a_config_map_without_a_state_is_none(data: dict[str, Any]) -> None:
     body = {"metadata": {"namespace": "kube-system", "name": "rebalancer"}, **data}
     api, _ = fake_api(lambda _request: Answer(200, body))

@@ -19,6 +19,7 @@ from rebalancer.cluster.kinds import (
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.cluster.records import Workload
 from tests.builders import a_budget, a_node, a_pod, a_replica_set, names_of
+from tests.rows import rows
 
 
 def listing_of(kind: Kind, *items: Any) -> Listing:
@@ -26,7 +27,7 @@ def listing_of(kind: Kind, *items: Any) -> Listing:
     return decode_listing(kind, [msgspec.Raw(item) for item in encoded])
 
 
-@pytest.mark.parametrize(
+@rows(
     "damage",
     [
         {"metadata": {"name": "web-2", "namespace": "shop", "labels": 5}},
@@ -48,7 +49,7 @@ def test_one_malformed_pod_is_named_with_its_node_and_never_fails_the_list(damag
     assert str(malformed).startswith("Pod shop/web-2: ")
 
 
-@pytest.mark.parametrize("item", [b"{}", b"5", b"null", b"[]", b'{"metadata": 5}', b'{"metadata": null}'])
+@rows("item", [b"{}", b"5", b"null", b"[]", b'{"metadata": 5}', b'{"metadata": null}'])
 def test_an_object_without_a_name_is_identified_by_its_position(item: bytes) -> None:
     listing = listing_of(PODS, a_pod("web-1"), item)
 
@@ -61,7 +62,7 @@ def test_a_pod_whose_name_cannot_be_read_still_puts_its_node_in_doubt() -> None:
     assert malformed.node_name == "n1"
 
 
-@pytest.mark.parametrize("name", ["\x1b[2J", "a b", "", "-a", "a\n", "é", "x" * 254, "../../etc/passwd"])
+@rows("name", ["\x1b[2J", "a b", "", "-a", "a\n", "é", "x" * 254, "../../etc/passwd"])
 def test_a_name_kubernetes_does_not_admit_is_malformed_and_never_repeated_raw(name: str) -> None:
     (malformed,) = listing_of(PODS, a_pod(name)).malformed
 
@@ -167,10 +168,8 @@ def test_annotations_that_bear_on_nothing_are_forgotten_with_the_secrets_in_them
     assert workload.spec.template.metadata.annotations == kept
 
 
-@pytest.mark.parametrize("kind", [PODS, NODES])
-@pytest.mark.parametrize(
-    "damage", [None, {"metadata": {"name": "b"}, "status": []}, 5, {"metadata": {"name": "-"}}]
-)
+@rows("kind", [PODS, NODES])
+@rows("damage", [None, {"metadata": {"name": "b"}, "status": []}, 5, {"metadata": {"name": "-"}}])
 def test_a_list_in_one_go_is_what_its_items_are_one_by_one(kind: Kind, damage: Any) -> None:
     build = a_pod if kind is PODS else a_node
     items = [build("a"), build("c"), *([damage] if damage is not None else []), build("d")]

@@ -23,6 +23,7 @@ from rebalancer.cluster.live.login import Login, official_login
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
 from rebalancer.http import NoAnswerError
+from tests.rows import rows
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
 
 SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer
@@ -95,8 +96,8 @@ def _server(seconds: list[float]) -> KubernetesClient:
     return server
 
 
-@pytest.mark.parametrize(
-    ("seconds", "figures"),
+@rows(
+    "seconds, figures",
     [
         ([], ""),
         ([0.1, 0.2, 30.0], ""),  # one that is slow is no slow server
@@ -133,7 +134,7 @@ def test_whoever_asks_how_often_never_more_requests_are_sent_than_an_api_server_
             assert last - first + 1 <= burst + (sent[last] - since) * per_second + 1e-6
 
 
-@pytest.mark.parametrize("status", [404, 409, 410, 422])
+@rows("status", [404, 409, 410, 422])
 def test_a_rejected_request_is_distinguished_from_a_server_that_is_down(status: int) -> None:
     api, transport = fake_api(Script(refusal(status, "no")))
     with pytest.raises(RequestRejectedError, match="list nodes: no") as caught:
@@ -174,8 +175,8 @@ def test_several_requests_share_one_deadline() -> None:
     assert len(transport.requests) == 2
 
 
-@pytest.mark.parametrize(
-    ("asked", "expected"),
+@rows(
+    "asked, expected",
     [(None, (5.0, 60.0)), (20.0, (5.0, 20.0)), (2.0, (2.0, 2.0)), (300.0, (5.0, 300.0))],
 )
 def test_a_single_request_waits_no_longer_than_was_asked(

@@ -16,6 +16,7 @@ from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.restart import restart
 from rebalancer.planning.plan import RESTART
 from rebalancer.state.stores import ConfigMapStore
+from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 
@@ -104,13 +105,13 @@ NO_ANSWERS: dict[str, Callable[[str], Answer]] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
+@rows("reader", READERS)
 def test_what_the_api_server_says_does_not_exist_is_absent(reader: str) -> None:
     assert asked_by(reader, not_found) is None
 
 
-@pytest.mark.parametrize("answer", NO_ANSWERS)
-@pytest.mark.parametrize("reader", READERS)
+@rows("answer", NO_ANSWERS)
+@rows("reader", READERS)
 def test_any_other_answer_is_none(reader: str, answer: str) -> None:
     with pytest.raises(RebalancerError):
         asked_by(reader, NO_ANSWERS[answer])

@@ -9,6 +9,7 @@ import pytest
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS
 from rebalancer.cluster.live.discovery import Discovery, NotServedError
 from rebalancer.errors import UnreachableError
+from tests.rows import rows
 from tests.unit.execution.fake_api import SERVED, Answer, Transport, fake_api
 
 VERSION = {"major": "1", "minor": "35"}
@@ -37,7 +38,7 @@ def test_pods_are_evicted_in_the_version_that_is_named_beside_them() -> None:
     assert discovery.eviction_version() == "policy/v1beta1"
 
 
-@pytest.mark.parametrize(
+@rows(
     "row",
     [
         {"name": "pods"},
@@ -46,7 +47,7 @@ def test_pods_are_evicted_in_the_version_that_is_named_beside_them() -> None:
         {"name": "pods/eviction", "version": "v1"},
     ],
 )
-@pytest.mark.parametrize(("version", "server"), [(VERSION, "API server 1.35"), ({}, "the API server")])
+@rows("version, server", [(VERSION, "API server 1.35"), ({}, "the API server")])
 def test_where_no_version_is_named_pods_cannot_be_evicted(
     row: dict[str, str], version: dict[str, str], server: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rebalancer.cluster.live.failures import RequestRejectedError, StatusError, connection_failure
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
 from rebalancer.http import Answer
+from tests.rows import rows
 from tests.unit.execution.fake_api import fake_api, refusal
 
 VERIFY = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
@@ -33,7 +34,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("words", SEEN)
+@rows("words", SEEN)
 def test_what_the_transport_says_becomes_what_is_wrong_and_what_to_do(words: str) -> None:
     message, hint = connection_failure(words)
 
@@ -48,8 +49,8 @@ def test_what_is_not_known_keeps_its_words() -> None:
     assert hint == "is the API server up, and does the kubeconfig name it?"
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
+@rows(
+    "status, error",
     [
         (302, RequestRejectedError),
         (401, RightsError),
@@ -72,7 +73,7 @@ def test_the_status_says_whether_a_right_is_missing_the_request_is_wrong_or_the_
     assert type(caught.value) is error
 
 
-@pytest.mark.parametrize("message", [None, "", 7, ["no"]])
+@rows("message", [None, "", 7, ["no"]])
 def test_a_status_without_words_is_reported_by_the_status_line(message: object) -> None:
     body = json.dumps({"kind": "Status", "message": message}).encode()
 
@@ -85,7 +86,7 @@ def test_a_server_that_wants_https_is_reported_so() -> None:
     assert error.message == "the server speaks HTTPS, and the address begins with http://"
 
 
-@pytest.mark.parametrize(
+@rows(
     "words",
     [
         'admission webhook "policy.example.com" denied the request: no',

@@ -11,6 +11,7 @@ import pytest
 
 from rebalancer.cluster.live import reader
 from rebalancer.cluster.live.reader import prefetch
+from tests.rows import rows
 from tests.waiting import HANG_SECONDS, ended, eventually, happened
 
 
@@ -19,8 +20,8 @@ def at_work() -> int:
     return sum(thread.name == "prefetch" and thread.is_alive() for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("count", [0, 1, 7])
-@pytest.mark.parametrize("depth", [1, 3])
+@rows("count", [0, 1, 7])
+@rows("depth", [1, 3])
 def test_values_come_in_order_and_none_is_lost(count: int, depth: int) -> None:
     with prefetch([lambda: iter(range(count))], buffer=depth) as values:
         assert list(values) == list(range(count))

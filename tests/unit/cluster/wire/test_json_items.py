@@ -9,9 +9,10 @@ from rebalancer.cluster.records import ContainerState, ContainerStatus, EncodedP
 from rebalancer.cluster.records.pods import ContainerStateTerminated
 from rebalancer.cluster.wire import json_items
 from rebalancer.cluster.wire.json_items import PodsInJson, as_written, decode_head, decode_page, header
+from tests.rows import rows
 
 
-@pytest.mark.parametrize("items", ["[{}]", "[42]", '["a"]', "[{}, {}]"])
+@rows("items", ["[{}]", "[42]", '["a"]', "[{}, {}]"])
 def test_every_item_of_a_list_counts_however_short(items: str) -> None:
     page = decode_page(f'{{"kind": "PodList", "items": {items}}}'.encode())
 
@@ -23,7 +24,7 @@ def test_null_is_an_empty_list_as_go_writes_it(items: str) -> None:
     assert decode_page(f'{{"kind": "PodList", "items": {items}}}'.encode()).items == []
 
 
-@pytest.mark.parametrize("items", ["true", '"ab"', "1234", "{}", ""])
+@rows("items", ["true", '"ab"', "1234", "{}", ""])
 def test_items_that_are_no_list_are_refused(items: str) -> None:
     body = f'{{"kind": "PodList", "items": {items}}}' if items else '{"kind": "PodList"}'
     with pytest.raises(ValueError, match=r"items|array"):
@@ -96,7 +97,7 @@ def written(spec: str, node: str = "a") -> bytes:
     return as_written(EncodedPod(spec=msgspec.Raw(spec.encode())), node, False)
 
 
-@pytest.mark.parametrize(
+@rows(
     "spec",
     [
         '{"containers":[],"nodeName":"NODE"}',
@@ -113,8 +114,8 @@ def test_pods_are_written_alike_that_differ_by_their_node_and_token_alone(spec: 
     assert written(spec.replace("NODE", "a").replace("TOKEN", "abcde")) == written(other, "b")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "node"),
+@rows(
+    "one, other, node",
     [
         ('{"nodeName":"a"}', '{"nodeName":"b"}', ""),
         ('{"nodeName":"a"}', '{"nodeName":"b"}', "c"),

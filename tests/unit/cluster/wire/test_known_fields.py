@@ -22,6 +22,7 @@ from rebalancer.cluster.wire.protobuf import decode_answer, to_record
 from tests.builders import a_node, a_pod, a_replica_set
 from tests.kubernetes_api.fields import Field, fields_of
 from tests.protobuf_encoder import encode_items, encode_list
+from tests.rows import rows
 
 # Where JSON and protobuf write the fields of another message into this one.
 INLINED = {
@@ -71,7 +72,7 @@ def not_read(record: type[Record]) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize(("record", "message"), [*records_of_a_spec()], ids=lambda value: str(value)[-40:])
+@rows("record, message", [*records_of_a_spec()])
 def test_each_field_that_the_api_has_is_read_or_says_why_not(record: type[Record], message: str) -> None:
     read_fields = {field.encode_name for field in msgspec.structs.fields(record)} - OF_OUR_OWN
     numbers = {name: number for name, (number, _) in api_fields(message).items()}
@@ -81,7 +82,7 @@ def test_each_field_that_the_api_has_is_read_or_says_why_not(record: type[Record
     assert read_fields <= set(numbers)
 
 
-@pytest.mark.parametrize(("record", "message"), [*records_of_a_spec()], ids=lambda value: str(value)[-40:])
+@rows("record, message", [*records_of_a_spec()])
 def test_each_field_that_is_read_has_its_number_of_the_api(record: type[Record], message: str) -> None:
     names = {field.name: field.encode_name for field in msgspec.structs.fields(record)}
     read = {field.name: field for field in getattr(messages, record.__name__).DESCRIPTOR.fields}
@@ -138,8 +139,8 @@ def test_an_unknown_field_of_a_pod_in_json_is_noticed_and_kept_by_recordings(
         }
 
 
-@pytest.mark.parametrize(("spec", "name"), UNKNOWN)
-@pytest.mark.parametrize("whole", [True, False])
+@rows("spec, name", UNKNOWN)
+@rows("whole", [True, False])
 def test_an_unknown_field_of_a_template_is_noticed(spec: Mapping[str, Any], name: str, whole: bool) -> None:
     plain = a_replica_set("web", replicas=1)
     template = plain["spec"].setdefault("template", {"spec": {}})
@@ -178,8 +179,8 @@ def test_an_unknown_field_of_a_pod_in_protobuf_is_noticed(more: bytes, number: i
     assert [item.spec.unknown_field for item in listed.as_records()] == [f"field {number} of PodSpec"]
 
 
-@pytest.mark.parametrize(
-    ("where", "said"),
+@rows(
+    "where, said",
     [
         (lambda spec: spec.containers[0], "field 200 of Container"),
         (lambda spec: spec.affinity.node_affinity, "field 200 of NodeAffinity"),

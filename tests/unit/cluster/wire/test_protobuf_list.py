@@ -16,6 +16,7 @@ from rebalancer.cluster.wire.protobuf import PodListSplitter, ProtobufPods, outl
 from tests.builders import a_pod
 from tests.churn import digest_of
 from tests.protobuf_encoder import encode_items, encode_list
+from tests.rows import rows
 
 NAMES = [f"web-{number}" for number in range(7)]
 
@@ -80,7 +81,7 @@ def test_the_listing_is_that_of_a_page() -> None:
     assert digest_of(pieces.listing()) == digest_of(page.listing())
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         b'{"kind": "PodList"}',

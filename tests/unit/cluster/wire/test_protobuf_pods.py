@@ -26,6 +26,7 @@ from rebalancer.cluster.wire.protobuf import decode_answer, parse, to_record
 from tests.builders import LONG_AGO, a_pod, owned_by
 from tests.conftest import examples
 from tests.protobuf_encoder import encode_items, encode_list
+from tests.rows import rows
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[4]
@@ -94,8 +95,8 @@ def test_pods_that_differ_only_in_the_name_of_their_token_share_a_class() -> Non
         assert listing.pods.classes[first].spec.volumes is None
 
 
-@pytest.mark.parametrize("selector", ['{"pool": "NAME"}', '{"NAME": "x"}'])
-@pytest.mark.parametrize("volumes", ["[]", '[{"name": "NAME"}]'])
+@rows("selector", ['{"pool": "NAME"}', '{"NAME": "x"}'])
+@rows("volumes", ["[]", '[{"name": "NAME"}]'])
 def test_a_text_like_the_name_of_a_token_tells_pods_apart(selector: str, volumes: str) -> None:
     spec = f'{{"nodeSelector": {selector}, "volumes": {volumes}}}'
     specs = [json.loads(spec.replace("NAME", f"kube-api-access-{end}")) for end in ("abcde", "fgh12")]
@@ -284,8 +285,8 @@ _TIMES = {
 }
 
 
-@pytest.mark.parametrize("seconds", [1 << 60, -(1 << 60), 253_402_300_800, -62_135_596_801])
-@pytest.mark.parametrize("where", _TIMES)
+@rows("seconds", [1 << 60, -(1 << 60), 253_402_300_800, -62_135_596_801])
+@rows("where", _TIMES)
 def test_a_time_that_no_calendar_has_makes_its_pod_malformed(where: str, seconds: int) -> None:
     pod = messages.Pod(
         metadata=messages.Metadata(name="odd", namespace="fuzz"), spec=messages.PodSpec(node_name="n1")

@@ -10,6 +10,7 @@ from rebalancer.cluster.wire.watch_events import MAX_EVENT_BYTES, EventSplitter,
 from tests.builders import a_pod
 from tests.churn import Churn, a_bookmark, json_line, protobuf_frame
 from tests.protobuf_encoder import encode_frame
+from tests.rows import rows
 
 JSON = "application/json"
 
@@ -29,8 +30,8 @@ def as_tuples(events: list[WatchEvent]) -> list[tuple[str, int, str]]:
     return [(event.type, event.version, event.name) for event in events]
 
 
-@pytest.mark.parametrize("content_type", [JSON, MEDIA_TYPE])
-@pytest.mark.parametrize("size", [1, 3, 100, 1000])
+@rows("content_type", [JSON, MEDIA_TYPE])
+@rows("size", [1, 3, 100, 1000])
 def test_events_are_the_same_however_the_body_arrives(content_type: str, size: int) -> None:
     body = body_of(content_type)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
@@ -66,7 +67,7 @@ def test_a_pod_in_protobuf_that_cannot_be_decoded_is_still_known_by_name() -> No
     assert (event.namespace, event.name, event.version, event.item) == ("shop", "web-1", 9, broken)
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         b"no JSON\n",

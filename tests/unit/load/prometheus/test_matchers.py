@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.load.prometheus.matchers import with_matchers
+from tests.rows import rows
 
 NORTH = {"cluster": "north"}
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
+@rows(
+    "query, expected",
     [
         ("up", 'up{cluster="north"}'),
         ("up{}", 'up{cluster="north"}'),

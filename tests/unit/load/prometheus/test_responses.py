@@ -15,6 +15,7 @@ from rebalancer.load.prometheus.responses import RecordedResponses, decode_answe
 from rebalancer.load.windows import MetricWindow
 from rebalancer.policy.load_sources import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 
 def an_answer(kind: str, result: Any) -> bytes:
@@ -71,8 +72,8 @@ def nodes_at(*addresses: str) -> NodeNameIndex:
     return NodeNameIndex(a_snapshot(nodes=nodes).nodes)
 
 
-@pytest.mark.parametrize(
-    ("value", "row"),
+@rows(
+    "value, row",
     [
         ("n1", 1),
         ("n1:9100", 1),
@@ -106,8 +107,8 @@ def test_the_first_label_there_is_decides() -> None:
     assert index.row_of_series({"node": "n1", "instance": "10.0.0.1:9100"}, "instance")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("query", "seconds"),
+@rows(
+    "query, seconds",
     [
         ("up", 0.0),
         ("rate(a[5m])", 300.0),
@@ -138,8 +139,8 @@ def test_the_labels_of_pods_are_those_of_the_policy() -> None:
     assert '{pod_name!=""' in found
 
 
-@pytest.mark.parametrize(
-    ("window", "query"),
+@rows(
+    "window, query",
     [
         (MetricWindow(), "q"),
         (MetricWindow(900.0), "avg_over_time((q)[900s:30s])"),

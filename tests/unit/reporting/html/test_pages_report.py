@@ -16,6 +16,7 @@ from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.pages import html_report
 from rebalancer.reporting.words import plain
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.reporting.builders import (
     a_kept,
     a_move,
@@ -65,9 +66,7 @@ def test_a_report_lists_the_finished_pods_that_a_run_removes() -> None:
     assert "shop/done-0 node-0001 lifetime it is 9 d old" in text
 
 
-@pytest.mark.parametrize(
-    "name", ["=cmd|' /C calc'!A1", "<script>alert(1)</script>", "{{ 7*7 }}", "]]>", "a\u202eb"]
-)
+@rows("name", ["=cmd|' /C calc'!A1", "<script>alert(1)</script>", "{{ 7*7 }}", "]]>", "a\u202eb"])
 def test_a_name_is_shown_in_a_report_and_never_obeyed(name: str) -> None:
     plan = a_plan(moves=(a_move(name, to=(name,)),), kept=(a_kept(name, because=name),))
     page = Page(report(plan))
@@ -150,8 +149,8 @@ def test_a_report_is_read_back_as_the_plan_it_shows() -> None:
     assert read_plan(encode(plan), "plan.json") == plan
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
+@rows(
+    "content, message",
     [
         (b"<html></html>", "this HTML holds no plan"),
         (b'<script type="application/zlib" id="plan">AAAA</script>', "damaged"),

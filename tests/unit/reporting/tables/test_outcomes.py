@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
@@ -8,6 +7,7 @@ from rebalancer.execution.outcomes import PlanOfRun
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.text import Style
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 
@@ -33,7 +33,7 @@ def test_a_run_that_planned_again_says_what_became_of_each_plan() -> None:
     assert "planned" not in outcomes_table(replace(some_outcomes(an_outcome()), plans=(first,))).plain
 
 
-@pytest.mark.parametrize("result", list(Result))
+@rows("result", list(Result))
 def test_every_result_can_be_shown(result: Result) -> None:
     text = outcomes_table(some_outcomes(an_outcome(result, because="because of this"))).plain
 

@@ -22,6 +22,7 @@ from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.html.pages import html_report
 from rebalancer.reporting.tables.plan import landing_words, plan_table
 from rebalancer.reporting.tables.text import ASCII, Lines, Style
+from tests.rows import rows
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
 
 HOSTILE = "[bold red]\x1b[2Jevil\u202e\n[/]"
@@ -195,7 +196,7 @@ def test_everything_is_shown_when_asked_for() -> None:
     assert "more" not in text.replace("no more", "")
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 120, 300])
+@rows("width", [60, 80, 100, 120, 300])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     lines = plan_table(a_plan_of_a_big_cluster(), Style(width=width)).plain.splitlines()
 
@@ -397,8 +398,8 @@ def landings(*probabilities: float) -> tuple[Landing, ...]:
     return tuple(Landing(node=f"n{number}", probability=value) for number, value in enumerate(probabilities))
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@rows(
+    "given, expected",
     [
         (landings(), "nowhere"),
         (landings(1.0), "n0"),

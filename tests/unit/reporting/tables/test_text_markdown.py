@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from msgspec.structs import replace
 
 from rebalancer.reporting.tables.plan import plan_table
 from rebalancer.reporting.tables.text import Lines, Style, escaped
+from tests.rows import rows
 from tests.unit.reporting.builders import a_move, a_plan
 
 MARKDOWN = Style(width=120, markdown=True)
@@ -23,9 +23,7 @@ def test_a_plan_is_headings_tables_and_blocks_of_code() -> None:
     assert shown.count("```") % 2 == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["a|b", "<img src=x onerror=y>", "`x`", "@team", "[a](http://b)", "# x", "a\\|b"]
-)
+@rows("name", ["a|b", "<img src=x onerror=y>", "`x`", "@team", "[a](http://b)", "# x", "a\\|b"])
 def test_a_hostile_name_stays_text(name: str) -> None:
     move = replace(a_move(), from_node=name)
     shown = plan_table(a_plan(moves=(move,)), MARKDOWN).plain
@@ -53,8 +51,8 @@ def test_a_line_of_a_block_cannot_end_it() -> None:
     assert lines.text.plain == "## headline\n\n```text\n'''\n<script>\n```\n"
 
 
-@pytest.mark.parametrize("style", [MARKDOWN, Style(width=120)])
-@pytest.mark.parametrize("nothing", ["", " "])
+@rows("style", [MARKDOWN, Style(width=120)])
+@rows("nothing", ["", " "])
 def test_an_empty_message_adds_nothing(style: Style, nothing: str) -> None:
     lines = Lines(style)
     lines.add("headline")

@@ -27,6 +27,7 @@ from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.plan import plan_table
 from rebalancer.reporting.tables.text import Style, common_ending
 from rebalancer.state.results import Result
+from tests.rows import rows
 from tests.unit.reporting.builders import NOW, an_outcome, some_outcomes
 from tests.unit.reporting.tables.names import NODES, a_plan_of
 
@@ -107,8 +108,8 @@ def test_every_pod_and_node_is_named_in_whole(
         assert named(shown, listed.full_name) or named(shown, listed.name), shown
 
 
-@pytest.mark.parametrize("cloud", NODES)
-@pytest.mark.parametrize("table", TABLES)
+@rows("cloud", NODES)
+@rows("table", TABLES)
 def test_markdown_names_every_pod_and_node_in_whole(table: str, cloud: str) -> None:
     plan = a_plan_of(NODES[cloud])
 
@@ -119,7 +120,7 @@ def test_markdown_names_every_pod_and_node_in_whole(table: str, cloud: str) -> N
     assert "…" not in shown
 
 
-@pytest.mark.parametrize("table", TABLES)
+@rows("table", TABLES)
 def test_markdown_is_not_wrapped_and_only_bars_and_commands_are_laid_out(table: str) -> None:
     plan = a_plan_of(NODES["EKS"])
 
@@ -160,8 +161,8 @@ def test_what_all_node_names_end_in_is_left_out_once_it_is_said() -> None:
     assert "of nodes end in .eu-west-1.compute.internal, left out here" in shown
 
 
-@pytest.mark.parametrize(
-    ("names", "ending"),
+@rows(
+    "names, ending",
     [
         (["a.x.internal", "b.x.internal"], ".x.internal"),
         (["ip-1.x", "ip-11.x"], ".x"),

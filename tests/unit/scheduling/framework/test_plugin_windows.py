@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from msgspec.structs import replace
 
 from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.scheduling.framework.plugin import MAX_WINDOWS, PluginInputs
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 END = 1000.0  # of the window we know; it does not show what was bound since END - 60
 
@@ -22,8 +22,8 @@ def unseen(found: list[PluginInputs]) -> list[list[int]]:
     return [[pod for pod, _, _ in item.recently_bound(END)] for item in found]
 
 
-@pytest.mark.parametrize(
-    ("bound", "expected"),
+@rows(
+    "bound, expected",
     [
         ((), [[]]),
         ((END - 10,), [[0]]),  # in no window

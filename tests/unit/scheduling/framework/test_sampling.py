@@ -15,6 +15,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.scheduling.framework import sampling
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.state.nodes import NodeOrder
+from tests.rows import rows
 
 PARALLELISM = 16
 Ordering = Callable[[np.random.Generator], IntArray]
@@ -176,8 +177,8 @@ def test_a_search_that_finds_all_nodes_takes_one_of_the_best() -> None:
     assert search(4, 4).chances(np.array([1, 3, 3, 2])).tolist() == [0.0, 0.5, 0.5, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("candidates", "percentage", "limit"),
+@rows(
+    "candidates, percentage, limit",
     [
         (99, 0, 99),
         (100, 0, 100),

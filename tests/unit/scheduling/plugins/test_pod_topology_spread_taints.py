@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer.cluster.records import Taint
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling.framework.cycle import Placement
@@ -13,6 +11,7 @@ from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 ZONE = "topology.kubernetes.io/zone"
 TAINT = Taint(key="emptied", effect="NoSchedule")
@@ -58,10 +57,10 @@ def placed(tainted: set[str], *, added: set[str], text: str, spec: dict[str, Any
     return found.feasible.tolist(), found.totals.tolist(), found.chance.tolist()
 
 
-@pytest.mark.parametrize("policy", ["Honor", "Ignore"])
-@pytest.mark.parametrize("when", ["DoNotSchedule", "ScheduleAnyway"])
-@pytest.mark.parametrize("tolerations", [[], [{"key": "emptied", "operator": "Exists"}]])
-@pytest.mark.parametrize("by_default", [False, True])
+@rows("policy", ["Honor", "Ignore"])
+@rows("when", ["DoNotSchedule", "ScheduleAnyway"])
+@rows("tolerations", [[], [{"key": "emptied", "operator": "Exists"}]])
+@rows("by_default", [False, True])
 def test_a_node_with_an_added_taint_counts_in_no_domain_where_taints_are_honoured(
     policy: str, when: str, tolerations: list[dict[str, str]], by_default: bool
 ) -> None:

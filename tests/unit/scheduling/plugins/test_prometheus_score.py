@@ -23,6 +23,7 @@ from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import make_scheduler, neutral_plugins, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 from tests.unit.planning.builders import (
     PERMISSIVE,
     a_policy,
@@ -71,8 +72,8 @@ def scored(values: Mapping[str, float], **score: Any) -> list[int]:
 VALUES = {"n-1": 10.0, "n-2": 35.9, "n-3": 60.0}
 
 
-@pytest.mark.parametrize(
-    ("score", "expected"),
+@rows(
+    "score, expected",
     [
         ({}, [100, 50, 0]),
         ({"direction": "higher"}, [0, 50, 100]),
@@ -124,8 +125,8 @@ def test_a_mirror_that_no_profile_enables_is_a_warning() -> None:
 ASKED = f"address: '{ADDRESS}', query: up"
 
 
-@pytest.mark.parametrize(
-    ("mirrors", "complaint"),
+@rows(
+    "mirrors, complaint",
     [
         ("[{plugin: A}]", "scheduler.mirror[0]"),
         ("[{plugin: A, prometheusScore: {query: up}}]", "scheduler.mirror[0].prometheusScore"),

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
 from rebalancer.cluster import times
 from rebalancer.scheduling.state.nodes import NodeIndex, listed_since
 from tests.builders import a_node, a_snapshot
+from tests.rows import rows
 
 MORNING, NOON, EVENING = "2026-11-20T08:00:00Z", "2026-11-20T12:00:00Z", "2026-11-20T18:00:00Z"
 NODES = {"a": EVENING, "b": MORNING, "c": NOON, "d": MORNING, "e": NOON}
 TABLE = a_snapshot(nodes=[a_node(name, created=created) for name, created in NODES.items()], pods=[]).nodes
 
 
-@pytest.mark.parametrize(
-    ("moment", "order"),
+@rows(
+    "moment, order",
     [
         (math.inf, "abcde"),
         (-math.inf, "bdcea"),

@@ -27,6 +27,7 @@ from rebalancer.scheduling.versions.verified import (
     why_unverified,
 )
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
+from tests.rows import rows
 
 V1 = "kubescheduler.config.k8s.io/v1"
 SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
@@ -45,9 +46,7 @@ def requested_cpu(version: str, **pod: Any) -> int:
     return ClusterState.of(snapshot, Release.of(version)).classes.requests[0].incoming["cpu"]
 
 
-@pytest.mark.parametrize(
-    ("version", "milli"), [("1.28", 1000), ("1.29", 1500), (REFERENCE, 1500), ("", 1500)]
-)
+@rows("version, milli", [("1.28", 1000), ("1.29", 1500), (REFERENCE, 1500), ("", 1500)])
 def test_sidecars_count_beside_the_containers_since_1_29(version: str, milli: int) -> None:
     assert requested_cpu(version, initContainers=[SIDECAR]) == milli
 
@@ -64,8 +63,8 @@ def test_pod_level_resources_count_since_1_34(version: str, milli: int) -> None:
     assert requested_cpu(version, resources={"requests": {"cpu": "3"}}) == milli
 
 
-@pytest.mark.parametrize(
-    ("version", "seen"),
+@rows(
+    "version, seen",
     [
         ("1.25", (None, None, None)),
         ("1.26", (None, "Honor", None)),
@@ -94,8 +93,8 @@ def present_cpu(version: str, resize: str, statuses: list[dict[str, Any]], **of_
     return ClusterState.of(snapshot, Release.of(version)).classes.requests[0].present["cpu"]
 
 
-@pytest.mark.parametrize(
-    ("version", "resize", "milli"),
+@rows(
+    "version, resize, milli",
     [
         ("1.36", "Deferred", 1000 + 3000 + 1000),  # of each container the larger
         ("1.37", "Deferred", 500 + 3000 + 1000),  # of all containers: actual; by spec they request 3000
@@ -237,8 +236,8 @@ def test_a_version_of_which_nothing_was_read_is_never_acted_on(version: str) -> 
     assert why_unverified(version, [])
 
 
-@pytest.mark.parametrize(
-    ("version", "pod", "unknown"),
+@rows(
+    "version, pod, unknown",
     [
         ("1.33", {"resources": {"requests": {"cpu": "1"}}}, ""),
         ("1.34", {"resources": {"requests": {"cpu": "1"}}}, "PodLevelResources"),
@@ -269,8 +268,8 @@ def test_an_unknown_gate_makes_the_pods_it_concerns_unpredictable_and_no_others(
         assert unpredictable_rule(stated, a_class(**pod)) == ""
 
 
-@pytest.mark.parametrize(
-    ("version", "gate", "known"),
+@rows(
+    "version, gate, known",
     [
         ("1.31", "InPlacePodVerticalScaling", False),
         ("1.32", "InPlacePodVerticalScaling", False),
@@ -305,8 +304,8 @@ def test_label_keys_of_a_spread_constraint_are_not_looked_at_where_their_gate_is
         assert [item.match_label_keys for item in seen.spec.topology_spread_constraints or ()] == [keys]
 
 
-@pytest.mark.parametrize(
-    ("api", "version", "readable"),
+@rows(
+    "api, version, readable",
     [
         ("v1beta2", "1.27", True),
         ("v1beta2", "1.28", False),
@@ -326,16 +325,16 @@ def test_every_rule_has_a_range_of_its_own_and_a_sentence() -> None:
     assert all(rule.what and rule.range.count("1.") in (1, 2) for rule in RULES)
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
+@rows(
+    "text, version",
     [("v1.35.4", "1.35"), ("1.9", "1.9"), ("v1.31.2+k3s1", "1.31"), ("latest", ""), ("v1", ""), ("", "")],
 )
 def test_versions_are_read_as_kubernetes_writes_them(text: str, version: str) -> None:
     assert major_minor(text) == version
 
 
-@pytest.mark.parametrize(
-    ("image", "versions"),
+@rows(
+    "image, versions",
     [
         ("registry.k8s.io/kube-scheduler:v1.34.2", ("1.34",)),
         ("registry.k8s.io/kube-scheduler:v1.34.2@sha256:0123", ("1.34",)),

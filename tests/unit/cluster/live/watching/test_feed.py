@@ -23,6 +23,7 @@ from rebalancer.errors import RightsError, UnreachableError
 from rebalancer.http import Connections
 from tests.churn import Churn, a_bookmark, digest_of, json_line, protobuf_frame
 from tests.protobuf_encoder import encode_frame
+from tests.rows import rows
 from tests.waiting import HANG_SECONDS, eventually
 
 EVENTS = 8
@@ -266,9 +267,9 @@ def no_event(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
 UNBELIEVABLE = (gone, failed, garbled, without_a_version, of_an_unknown_type, no_event)
 
 
-@pytest.mark.parametrize("moment", range(EVENTS))
-@pytest.mark.parametrize(("kind", "protobuf"), ENCODINGS, ids=NAMES)
-@pytest.mark.parametrize("fault", UNBELIEVABLE, ids=lambda fault: fault.__name__)
+@rows("moment", range(EVENTS))
+@rows("kind, protobuf", ENCODINGS)
+@rows("fault", UNBELIEVABLE)
 def test_a_watch_that_cannot_be_believed_is_over_and_says_why(
     fault: Callable[..., list[Piece]], moment: int, kind: Kind, protobuf: bool
 ) -> None:
@@ -291,9 +292,9 @@ def replayed(events: list[bytes], at: int) -> list[Piece]:
     return [*events[: at + 1], *events]
 
 
-@pytest.mark.parametrize("moment", range(EVENTS))
-@pytest.mark.parametrize(("kind", "protobuf"), ENCODINGS, ids=NAMES)
-@pytest.mark.parametrize("fault", [two_swapped, replayed], ids=lambda fault: fault.__name__)
+@rows("moment", range(EVENTS))
+@rows("kind, protobuf", ENCODINGS)
+@rows("fault", [two_swapped, replayed])
 def test_events_out_of_order_are_believed_only_where_that_makes_no_difference(
     fault: Callable[[list[bytes], int], list[Piece]], moment: int, kind: Kind, protobuf: bool
 ) -> None:
@@ -307,7 +308,7 @@ def test_events_out_of_order_are_believed_only_where_that_makes_no_difference(
         assert not found.feed.refused, "a new list mends it"
 
 
-@pytest.mark.parametrize("moment", range(EVENTS))
+@rows("moment", range(EVENTS))
 def test_an_event_that_was_left_out_is_never_taken_for_quiet(moment: int) -> None:
     """Nobody can see that it is missing; but the version that the server states is not reached."""
 

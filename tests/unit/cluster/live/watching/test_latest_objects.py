@@ -11,12 +11,11 @@ from rebalancer.cluster.wire.watch_events import EventSplitter
 from tests.builders import a_pod, names_of
 from tests.churn import Churn, Object, a_bookmark, compare, digest_of, json_line, watched
 from tests.conftest import some_of
+from tests.rows import rows
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    ("kind", "protobuf"), [(PODS, False), (PODS, True), (NODES, False), (REPLICA_SETS, False)]
-)
+@rows("seed", range(3))
+@rows("kind, protobuf", [(PODS, False), (PODS, True), (NODES, False), (REPLICA_SETS, False)])
 def test_after_any_events_it_is_what_a_list_would_bring(kind: Kind, protobuf: bool, seed: int) -> None:
     churn = Churn(seed, kind)
     assert list(compare(churn, watched(churn), 400, 20, protobuf=protobuf))[-1] == 400
@@ -115,7 +114,7 @@ def test_classes_without_pods_are_forgotten_in_the_end() -> None:
     )
 
 
-@pytest.mark.parametrize("version", ["", "abc", "-1", "9" * 30])
+@rows("version", ["", "abc", "-1", "9" * 30])
 def test_a_kind_whose_versions_cannot_be_compared_is_not_watched(version: str) -> None:
     builder = ListingBuilder(PODS)
     builder.resource_version = version

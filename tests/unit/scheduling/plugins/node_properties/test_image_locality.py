@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.explanation import PodExplainer
 from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
+from tests.rows import rows
 from tests.unit.planning.builders import a_workload, planning_inputs
 
 MEBIBYTE = 1 << 20
@@ -25,8 +24,6 @@ def scores(*sizes: int, containers: int = 3) -> dict[str, int]:
     return {item.node: item.scores["ImageLocality"] for item in table.nodes}
 
 
-@pytest.mark.parametrize(
-    ("size", "score"), [(2**63 - 1, 100), (1000 * MEBIBYTE, 100), (-(2**63), 0), (23 * MEBIBYTE // 3, 0)]
-)
+@rows("size, score", [(2**63 - 1, 100), (1000 * MEBIBYTE, 100), (-(2**63), 0), (23 * MEBIBYTE // 3, 0)])
 def test_a_size_that_no_image_has_counts_as_the_largest_or_none(size: int, score: int) -> None:
     assert scores(size, size) == {"a": score, "b": score}

@@ -13,6 +13,7 @@ from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 KEY = "node.example.com/says"
 NUMBER = {
@@ -63,8 +64,8 @@ def scores(arguments: dict[str, Any], texts: list[str | None]) -> list[int]:
     return [int(score) for score in placement.scores["NodeMetadata"]]
 
 
-@pytest.mark.parametrize(
-    ("changes", "texts", "expected"),
+@rows(
+    "changes, texts, expected",
     [
         ({}, ["10", "100", "50"], [1, 100, 45]),
         ({"scoringStrategy": "Lowest"}, ["10", "100", "50"], [100, 1, 56]),
@@ -83,8 +84,8 @@ def test_numbers_score_from_1_to_100_and_nodes_without_one_0(
     assert scores({**NUMBER, **changes}, texts) == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "texts", "expected"),
+@rows(
+    "changes, texts, expected",
     [
         ({}, ["2025-12-01T10:00:00Z", "2025-12-03T10:00:00Z", "2025-12-02T10:00:00Z"], [1, 100, 50]),
         ({}, ["2025-12-01T10:00:00.5Z", "2025-12-01T12:00:00+02:00", "yesterday"], [1, 1, 0]),
@@ -99,8 +100,8 @@ def test_times_score_from_1_to_100_as_the_layout_reads_them(
     assert scores({**TIME, **changes}, texts) == expected
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
+@rows(
+    "arguments, why",
     [
         ({**NUMBER, "scoringStrategy": "Newest"}, "needs scoringStrategy Highest or Lowest"),
         ({**TIME, "scoringStrategy": "Lowest"}, "needs scoringStrategy Newest or Oldest"),

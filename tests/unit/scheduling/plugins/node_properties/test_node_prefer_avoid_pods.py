@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.scheduling.framework.cycle import Scheduler
@@ -12,6 +10,7 @@ from rebalancer.scheduling.plugins.node_properties.node_prefer_avoid_pods import
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
+from tests.rows import rows
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -32,7 +31,7 @@ def test_a_node_is_spared_the_pods_of_the_controller_it_names() -> None:
     assert placement.scores["NodePreferAvoidPods"].tolist() == [0, 1_000_000]
 
 
-@pytest.mark.parametrize("text", ['{"x": ' + "[" * 200_000, "{", "", "[]", '{"preferAvoidPods": 7}'])
+@rows("text", ['{"x": ' + "[" * 200_000, "{", "", "[]", '{"preferAvoidPods": 7}'])
 def test_an_annotation_that_cannot_be_read_spares_nothing(text: str) -> None:
     """As in the scheduler (node_prefer_avoid_pods.go): such a node scores as one without it."""
     owner = owned_by("ReplicaSet", "r")

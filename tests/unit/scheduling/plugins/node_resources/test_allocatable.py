@@ -14,6 +14,7 @@ from rebalancer.scheduling.plugins.node_resources.allocatable import NodeResourc
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 GPU, NAME = "nvidia.com/gpu", "NodeResourcesAllocatable"
 
@@ -40,8 +41,8 @@ def scores(arguments: dict[str, Any]) -> list[int]:
     return [int(score) for score in plugin.normalize(raw, int(raw.min()), int(raw.max()))]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
+@rows(
+    "arguments, expected",
     [
         # A thousandth of a core counts as a MiB: 12,192, 9,072 and 24,192 of them.
         ({}, [79, 100, 0]),

@@ -19,6 +19,7 @@ from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 WATCHER = "http://load-watcher.loadwatcher:2020"
 CONFIGURATION = """
@@ -87,15 +88,15 @@ def scores_unless_refused(plugin: str, argument: str, value: str) -> list[int]:
         return []
 
 
-@pytest.mark.parametrize(("plugin", "argument"), VALUES)
+@rows("plugin, argument", VALUES)
 def test_an_argument_is_refused_or_scored_with_whatever_its_size(plugin: str, argument: str) -> None:
     for value in VALUES[plugin, argument]:
         found = scores_unless_refused(plugin, argument, value)
         assert all(0 <= score <= 100 for score in found), value
 
 
-@pytest.mark.parametrize(
-    ("plugin", "argument", "value", "message"),
+@rows(
+    "plugin, argument, value, message",
     [
         ("TargetLoadPacking", "targetUtilization", "101", "less than or equal to 100"),
         ("TargetLoadPacking", "defaultRequestsMultiplier", '"1001"', "is more than 1000"),

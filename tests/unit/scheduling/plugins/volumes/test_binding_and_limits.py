@@ -14,6 +14,7 @@ from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import REFERENCE, Release
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -240,8 +241,8 @@ def test_the_ephemeral_volume_of_a_pod_on_a_node_takes_room_of_its_driver() -> N
     assert found == {"n-1": "NodeVolumeLimits: node(s) exceed max volume count"}
 
 
-@pytest.mark.parametrize(
-    ("disk", "driver", "counts"),
+@rows(
+    "disk, driver, counts",
     [
         ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "ebs.csi.aws.com", True),
         ({"awsElasticBlockStore": {"volumeID": "aws://eu-1a/no-volume"}}, "ebs.csi.aws.com", False),
