@@ -135,21 +135,21 @@ def with_progress(
     *asked: Asked.args,
     **more: Asked.kwargs,
 ) -> Found:
-    """What reading a cluster comes to, while what is being read is reported."""
+    """What some work comes to, while what it is at is reported."""
     with progress() as report:
         return work(replace(options, progress=report), *asked, **more)
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Report what is being read: a spinner on a terminal, else a log line that -v shows."""
+    """Report what the program is at: a spinner on a terminal, else a log line that -v shows."""
     if not sys.stderr.isatty():
-        yield lambda message: LOGGER.debug("reading %s", words(message))
+        yield lambda message: LOGGER.debug("%s", words(message))
         return
     from rich.text import Text  # noqa: PLC0415 - not for --help
 
-    with console(stderr=True).status(Text("reading")) as status:
-        yield lambda message: status.update(Text(f"reading {words(message)}"))
+    with console(stderr=True).status(Text("starting")) as status:
+        yield lambda message: status.update(Text(words(message)))
 
 
 @contextlib.contextmanager

@@ -27,10 +27,12 @@ from msgspec.structs import replace
 from rebalancer import files
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.counting import counted
 from rebalancer.errors import InputError
 from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_texts
 from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.progress import PlanProgress
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.profiles.types import ConfigurationText
@@ -119,18 +121,33 @@ def read_inputs(
 
         state = state if state is not None else recorded_state(observation.snapshot.recording)
         options.observed(observation, state)
+        snapshot = observation.snapshot
+        size = f"{counted(len(snapshot.nodes), 'node')} and {counted(len(snapshot.pods), 'pod')}"
+        options.progress(f"putting together the load of {size}")
         found = tuple(
             assemble(observation, loaded, state, ignore_coverage=ignore_coverage) for loaded in policies
         )
+        ensure_wanted: Callable[[], object] = _nothing
         if api is not None:
             ensure_wanted = functools.partial(api.retries.run.check, "plan")
-            found = tuple(replace(inputs, ensure_wanted=ensure_wanted) for inputs in found)
-        snapshot = observation.snapshot
+        found = tuple(_watched(inputs, options.progress, ensure_wanted) for inputs in found)
         versions = [scheduler.version for scheduler in found[0].schedulers]
         reading.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=" ".join(versions))
         differing = {rule.name for version in versions for rule in differing_rules(version)}
         reading.add(verified=all(map(is_verified, versions)), unverified_rules=len(differing))
     return found
+
+
+def _nothing() -> None:
+    """A recorded cluster waits for its plan as long as it takes."""
+
+
+def _watched(
+    inputs: PlanningInputs, report: Callable[[str], None], ensure_wanted: Callable[[], object]
+) -> PlanningInputs:
+    """The same inputs, which report how far their plan is."""
+    watched = PlanProgress(report, inputs.policy.limits.per_run, ensure_wanted)
+    return replace(inputs, ensure_wanted=watched.on_placement, on_move=watched.on_move)
 
 
 def observe(

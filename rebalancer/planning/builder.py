@@ -447,6 +447,7 @@ class PlanBuilder:
         targets = self.scenarios.land(evaluation.by_scenario, evaluation.branches, candidate.usage)
         self._confidence *= 1.0 - evaluation.unacceptable
         self._move(candidate, targets)
+        self._inputs.on_move(len(self.moves))
 
     def resume(self, made: Sequence[Move]) -> None:
         """Go on with a plan of which these moves are made: they count for limits and for its confidence."""

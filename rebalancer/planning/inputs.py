@@ -160,6 +160,10 @@ def _is_wanted() -> None:
     """Somebody waits until the plan is made."""
 
 
+def _nobody_watches(_moves: int) -> None:
+    """Nobody sees the plan grow."""
+
+
 class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The values a plan is made from: the same values, the same plan."""
 
@@ -193,6 +197,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     refused: Mapping[PodRow, NotMoved] = {}
     # Called before each placement; what it raises, because nobody waits for a plan any longer, gives it up.
     ensure_wanted: Callable[[], object] = _is_wanted
+    # Called with the number of moves of a plan that has just got one more, for somebody who watches it grow.
+    on_move: Callable[[int], object] = _nobody_watches
 
     @cached_property
     def scheduler_of(self) -> Mapping[str, SchedulerFacts]:

@@ -90,7 +90,7 @@ def convert_recording(folder: Path, recording: Path, every: float, max_bytes: in
     written = 0
     with progress() as report:
         for moment, found in recordings(recording, every):
-            report(times.render(moment))
+            report(f"writing the moment {times.render(moment)}")
             observation = Observation(snapshot=build_snapshot(found), figures=RawFigures(), now=moment)
             written += bool(writer.write(observation, None))
     if not written:

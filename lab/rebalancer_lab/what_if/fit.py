@@ -228,7 +228,7 @@ def _placed(
                 )
             )
         elif not on_nodes.total() % 50:
-            progress(f"pods that fit: {on_nodes.total()}")
+            progress(f"placing pods: {on_nodes.total()} fit so far")
     full = on_nodes.total() == answer.at_most
     stopped = () if full else rejected_nodes(prepared, state, pod_class)
     ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))

@@ -33,7 +33,7 @@ from rebalancer.cli.options import (
     prepare_state_folder,
     refuse_one_file_for_two,
 )
-from rebalancer.cli.output import Output, console, emit, show, style, write_page
+from rebalancer.cli.output import Output, console, emit, progress, show, style, write_page
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
@@ -214,15 +214,22 @@ def _carried_out(
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
     from rebalancer.run.run import run  # noqa: PLC0415 - not for --help
 
+    waiting = contextlib.ExitStack()
+
     def planned(plan: Plan) -> None:
+        waiting.close()  # what is read and planned while the run lasts is shown by its observer
         if metrics is not None:
             metrics.planned(plan)
         show_plan(plan)
 
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
-    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
+    with (
+        observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching,
+        waiting,
+    ):
+        report = waiting.enter_context(progress())
         return run(
-            replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
+            replace(options, progress=report),
             run_options,
             (watching,) if metrics is None else (watching, metrics.follow),
             stop,

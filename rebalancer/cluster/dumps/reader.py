@@ -170,7 +170,8 @@ class DumpReader:
         """
         collected = _Collected(streams.ByteAllowance(self._max_bytes))
         with collector_paused():
-            for path in self._files():
+            files_of_dump = self._files()
+            for number, path in enumerate(files_of_dump, 1):
                 name = _plain_name(path)
                 if name in DOCUMENTS:
                     content = streams.read_bytes(path, _MAX_DOCUMENT_BYTES, collected.allowance)
@@ -181,7 +182,7 @@ class DumpReader:
                     )
                     collected.unusable[name.rpartition(".")[0]] = f"{path.name} is YAML: {WRITE_IT_WITH}"
                 else:
-                    progress(name)
+                    progress(f"reading {name}, file {number} of {len(files_of_dump)}")
                     _read_list(path, collected)
         if not collected.builders:
             raise InputError(

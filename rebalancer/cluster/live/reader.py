@@ -182,6 +182,8 @@ class LiveReader:
         """Read all kinds. Raises when nodes or pods, which every plan needs, cannot be read."""
         reading = _Reading(self._keep)
         discovery = Discovery(self._api)
+        kinds = tuple(kinds)
+        begun = set[Kind]()
         fetches = [functools.partial(self._events, discovery, kind) for kind in kinds]
         with (
             collector_paused(),
@@ -193,7 +195,8 @@ class LiveReader:
                 self._api.retries.run.check("read the cluster")
                 kind = event.source.kind
                 if isinstance(event.what, lists.ListBegins):
-                    progress(kind.plural)
+                    begun.add(kind)
+                    progress(f"reading {kind.plural}, kind {len(begun)} of {len(kinds)}")
                     reading.begin(kind)
                 elif isinstance(event.what, lists.FetchedPage):
                     reading.take(event.source, event.what, event.began_at)

@@ -47,7 +47,7 @@ class FakePipeline:
 
     def make_plan(self, options: PlanOptions) -> Plan:
         self.asked.append(replace(options, progress=PlanOptions().progress))
-        options.progress("pods")
+        options.progress("reading pods")
         if self.failure:
             raise self.failure
         return self.plan
