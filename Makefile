@@ -35,7 +35,8 @@ e2e-assets: $(STAMP)
 e2e-built: $(STAMP)
 	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets --only-find
 
-# The wheel, installed by pip, pipx and uv with their dependencies from the package registry.
+# The wheels, installed by pip, pipx and uv with their dependencies from the package registry; and each container of
+# each manifest, started with the packages of its image.
 installs: $(STAMP)
 	REBALANCER_INSTALLS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/install $(ARGS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from rebalancer.cli.program import main
+from tests.conftest import some_of
+from tests.rows import rows
 from tests.unit.cli.hot_dumps import a_hot_dump
 
 ODD = ("1e308", "1e400", "-1e308", "9223372036854775807Gi", "1e-308", "NaN")
@@ -36,11 +39,12 @@ def with_quantity(folder: Path, plural: str, path: tuple[str | int, ...], quanti
     file.write_bytes(msgspec.json.encode(listing))
 
 
-@pytest.mark.parametrize(("plural", "path"), PLACES, ids=lambda value: str(value)[-40:])
-@pytest.mark.parametrize("quantity", ODD)
+@pytest.mark.many_cases
+@rows("place, quantity", some_of(list(itertools.product(PLACES, ODD))))
 def test_it_is_read_refused_or_called_malformed(
-    tmp_path: Path, plural: str, path: tuple[str | int, ...], quantity: str
+    tmp_path: Path, place: tuple[str, tuple[str | int, ...]], quantity: str
 ) -> None:
+    plural, path = place
     folder = a_hot_dump(tmp_path / "recorded")
     with_quantity(folder, plural, path, quantity)
 

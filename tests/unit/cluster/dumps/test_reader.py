@@ -18,6 +18,7 @@ from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, KINDS, NODES, PODS
 from rebalancer.cluster.selectors import matcher
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, owned_by
+from tests.conftest import some_of
 from tests.waiting import no_hang
 
 METRICS = "metrics.k8s.io/v1beta1"
@@ -345,18 +346,19 @@ def packed(path: Path, head: bytes, filler: bytes, mebibytes: int, tail: bytes =
     return path
 
 
-@pytest.mark.parametrize(
-    ("head", "filler", "complaint"),
-    [
-        (b'{"kind":"PodList","items":[', b" ", "unpacks to more than 200 times its size"),
-        (b'{"kind":"PodList","items":[{}', b",{}", "unpacks to more than 200 times its size"),
-        (KUBECTL_HEAD, b"a", "an item is larger than 16 MiB"),
-        (LINES_HEAD, b"a", "an item is larger than 16 MiB"),
-        (LINES_HEAD, b"\n", "an item is larger than 16 MiB"),
-        (LINES_HEAD, b"},\n{", "more than 10000 objects cannot be read"),
-        (KUBECTL_HEAD, b"\n        },\n        {\n", "more than 200 times its size"),
-    ],
-)
+BOMBS = [
+    (b'{"kind":"PodList","items":[', b" ", "unpacks to more than 200 times its size"),
+    (b'{"kind":"PodList","items":[{}', b",{}", "unpacks to more than 200 times its size"),
+    (KUBECTL_HEAD, b"a", "an item is larger than 16 MiB"),
+    (LINES_HEAD, b"a", "an item is larger than 16 MiB"),
+    (LINES_HEAD, b"\n", "an item is larger than 16 MiB"),
+    (LINES_HEAD, b"},\n{", "more than 10000 objects cannot be read"),
+    (KUBECTL_HEAD, b"\n        },\n        {\n", "more than 200 times its size"),
+]
+
+
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("head", "filler", "complaint"), some_of(BOMBS))
 def test_a_bomb_of_any_layout_ends_soon_and_within_little_memory(
     tmp_path: Path, head: bytes, filler: bytes, complaint: str
 ) -> None:

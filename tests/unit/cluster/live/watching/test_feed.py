@@ -27,10 +27,10 @@ from tests.rows import rows
 from tests.waiting import HANG_SECONDS, eventually
 
 EVENTS = 8
+MOMENTS = (0, 3, EVENTS - 1)  # before the first event, between two, and before the last
 
 Piece = bytes | BaseException | None
 ENCODINGS = [(PODS, False), (PODS, True), (NODES, False), (REPLICA_SETS, False)]
-NAMES = ["pods in JSON", "pods in protobuf", "nodes", "ReplicaSets"]
 
 
 @pytest.fixture(autouse=True)
@@ -211,9 +211,9 @@ HARMLESS = (
 )
 
 
-@pytest.mark.parametrize(("kind", "protobuf"), ENCODINGS, ids=NAMES)
-@pytest.mark.parametrize("fault", HARMLESS, ids=lambda fault: fault.__name__)
-@pytest.mark.parametrize("moment", range(EVENTS))
+@rows("moment", MOMENTS)
+@rows("kind, protobuf", ENCODINGS)
+@rows("fault", HARMLESS)
 def test_a_watch_that_breaks_at_any_moment_goes_on_without_a_gap(
     fault: Callable[[list[bytes], int], list[Piece]], moment: int, kind: Kind, protobuf: bool
 ) -> None:
@@ -267,7 +267,7 @@ def no_event(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
 UNBELIEVABLE = (gone, failed, garbled, without_a_version, of_an_unknown_type, no_event)
 
 
-@rows("moment", range(EVENTS))
+@rows("moment", MOMENTS)
 @rows("kind, protobuf", ENCODINGS)
 @rows("fault", UNBELIEVABLE)
 def test_a_watch_that_cannot_be_believed_is_over_and_says_why(
@@ -292,7 +292,7 @@ def replayed(events: list[bytes], at: int) -> list[Piece]:
     return [*events[: at + 1], *events]
 
 
-@rows("moment", range(EVENTS))
+@rows("moment", MOMENTS)
 @rows("kind, protobuf", ENCODINGS)
 @rows("fault", [two_swapped, replayed])
 def test_events_out_of_order_are_believed_only_where_that_makes_no_difference(
