@@ -28,6 +28,7 @@ from rebalancer.cluster.records.pods import (
     CONFIG_FLAG,
     LEASE_NAME_FLAG,
     LEASE_NAMESPACE_FLAG,
+    emulated_version,
     flag_values,
     is_scheduler,
     stated_gates,
@@ -67,8 +68,16 @@ class SchedulerPod(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def gates(self) -> dict[str, bool] | None:
-        """The feature gates on its command line; None where that is not known."""
-        return stated_gates(self.container.args or ()) if self.container.command else None
+        """The feature gates on its command line; None where that or the defaults are not known."""
+        if not self.container.command or self.emulates:
+            return None
+        return stated_gates(self.container.args or ())
+
+    @property
+    def emulates(self) -> str:
+        """The other version whose feature gates it has; empty where they are those of its own."""
+        emulated = emulated_version(self.container.args or ())
+        return "" if emulated == self.version else emulated
 
     @property
     def configuration_files(self) -> list[str]:

@@ -57,6 +57,7 @@ from rebalancer.state.run_state import RunState, why_refused
 
 _MAX_NAMES = 10  # of what a cluster has, in one sentence
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
+_GATES_OF_RULES = frozenset(rule.gate.name for rule in RULES if rule.gate is not None)
 
 
 def sentences(warnings: Iterable[PlanWarning]) -> tuple[str, ...]:
@@ -178,6 +179,7 @@ def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
                 "pods in a row one may land where the last one's order says, if that one's node is full"
             )
     yield from contradicted_gates(scheduler)
+    yield from unknown_gates(scheduler)
     yield from configuration.warnings
 
 
@@ -211,6 +213,26 @@ def contradicted_gates(scheduler: SchedulerFacts) -> Iterator[str]:
                 f"scheduler.featureGates says {name}: {stated}, but the scheduler was started with "
                 f"{name}={started}; the policy is followed"
             )
+
+
+def unknown_gates(scheduler: SchedulerFacts) -> Iterator[str]:
+    """The feature gates of a scheduler that are in no rule of the model, and those that nobody can name."""
+    unknown = sorted((gates_of(scheduler.pods) or {}).keys() - _GATES_OF_RULES - SWEEPING)
+    if unknown:
+        names = ", ".join(unknown[:_MAX_NAMES])
+        if len(unknown) > _MAX_NAMES:
+            names += f" and {len(unknown) - _MAX_NAMES} more"
+        what = "the feature gate" if len(unknown) == 1 else "the feature gates"
+        yield (
+            f"the scheduler {scheduler.name} was started with {what} {names}, which rebalancer does not "
+            "know: it may decide otherwise than computed; rebalancer agreement shows whether it does"
+        )
+    emulated = sorted({item.emulates for item in scheduler.pods} - {""})
+    if emulated:
+        yield (
+            f"the scheduler {scheduler.name} emulates {' and '.join(emulated)}: which feature gates are on "
+            "is not known, and pods that depend on one stay; say so in scheduler.featureGates"
+        )
 
 
 def _of_cluster(snapshot: Snapshot, policy: RebalancePolicy) -> Iterator[str]:
@@ -458,9 +480,9 @@ def _unmatched_in_configuration(scheduler: SchedulerFacts) -> Iterator[PlanWarni
         text = f"scheduler.pods selects no pod of {settings.pods.namespace}: {settings.pods}"
         yield PlanWarning(About.NAME, text)
     yield from _unmatched_neutral("scheduler.assumeNeutral", settings.assume_neutral, (scheduler,), where)
-    gates = {rule.gate.name for rule in RULES if rule.gate is not None}
-    for name in sorted(settings.feature_gates.keys() - gates - SWEEPING):
-        text = _unmatched("scheduler.featureGates", "feature gate", name, gates, "the model of the scheduler")
+    where_gates = "the model of the scheduler"
+    for name in sorted(settings.feature_gates.keys() - _GATES_OF_RULES - SWEEPING):
+        text = _unmatched("scheduler.featureGates", "feature gate", name, _GATES_OF_RULES, where_gates)
         yield PlanWarning(About.NAME, text)
 
 

@@ -50,7 +50,8 @@ refuses if a pod that it would move depends on one of them, unless the policy se
 
 Feature gates turn some rules off. rebalancer reads them from `scheduler.featureGates` in the policy,
 else from the command line of the scheduler's pods. Where it finds neither, as on managed control
-planes, pods that depend on a gate that is on by default are `Unpredictable`.
+planes, or the scheduler emulates another version, pods that depend on a gate that is on by default are
+`Unpredictable`. A gate on the command line that no rule of the model knows is a warning.
 """
 
 _HEAD_OF_VERSIONS = """\

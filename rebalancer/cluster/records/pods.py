@@ -1,8 +1,8 @@
 """Pods and nodes, with the fields that scheduling and eviction look at.
 
 Of command lines only that of a kube-scheduler is kept, as far as it decides placements or says where the
-scheduler shows that it is alive: its feature gates, the file of its configuration and its leader election.
-Others are dropped as soon as they are decoded: they may hold secrets.
+scheduler shows that it is alive: its feature gates, the version that it emulates, the file of its
+configuration and its leader election. Others are dropped as soon as they are decoded: they may hold secrets.
 
     command: [kube-scheduler, --config=/etc/c.yaml, --feature-gates=A=true]    is kept as
     command: [kube-scheduler], args: [--config=/etc/c.yaml, --feature-gates=A=true]
@@ -22,7 +22,9 @@ CONFIG_FLAG = "--config"
 _LEADER_ELECT_FLAG = "--leader-elect"
 LEASE_NAMESPACE_FLAG = "--leader-elect-resource-namespace"
 LEASE_NAME_FLAG = "--leader-elect-resource-name"
-_KEPT_FLAGS = (CONFIG_FLAG, _FLAG, LEASE_NAMESPACE_FLAG, LEASE_NAME_FLAG)
+EMULATED_FLAG = "--emulated-version"
+_KEPT_FLAGS = (CONFIG_FLAG, _FLAG, EMULATED_FLAG, LEASE_NAMESPACE_FLAG, LEASE_NAME_FLAG)
+_COMPONENT = "kube"  # which of the components within a program a flag means, as in kube:A=true and kube=1.37
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -72,16 +74,34 @@ def stated_leader_election(tokens: Iterable[str]) -> bool | None:
 
 
 def stated_gates(arguments: Iterable[str]) -> dict[str, bool] | None:
-    """The feature gates of arguments that were kept; None when a value is not a boolean."""
-    found: dict[str, bool] = {}
+    """The feature gates of arguments that were kept; None when a value is not a boolean.
+
+    From 1.31 on the component may stand before the name. Source: kubernetes v1.38.0-beta.0
+    k8s.io/component-base compatibility/registry.go.
+    """
+    stated: dict[str, bool] = {}
     for text in flag_values(list(arguments), _FLAG):
-        for item in filter(None, text.split(",")):
-            name, _, value = item.partition("=")
+        for gate in filter(None, text.split(",")):
+            name, _, value = gate.partition("=")
+            component, _, name = name.strip().rpartition(":")
+            if component not in ("", _COMPONENT):
+                continue
             state = _BOOLEANS.get(value.strip().lower())
             if state is None:
                 return None
-            found[name.strip()] = state
-    return found
+            stated[name] = state
+    return stated
+
+
+def emulated_version(arguments: Iterable[str]) -> str:
+    """The version, such as 1.37, whose feature gates a scheduler is told to have; empty without one."""
+    version = ""
+    for text in flag_values(list(arguments), EMULATED_FLAG):
+        for stated in text.split(","):
+            component, _, value = stated.strip().rpartition("=")
+            if component in ("", _COMPONENT):
+                version = value.removeprefix("v")
+    return version
 
 
 class ContainerPort(base.Record, frozen=True):

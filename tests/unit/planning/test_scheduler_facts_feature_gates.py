@@ -13,7 +13,7 @@ from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.scheduler_facts import feature_gates, with_pods
-from rebalancer.planning.warnings import _of_scheduler, contradicted_gates
+from rebalancer.planning.warnings import _of_scheduler, contradicted_gates, unknown_gates
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
@@ -66,6 +66,10 @@ def _gates(snapshot: Snapshot, configuration: SchedulerConfiguration = FIRST, **
         ({"command": ["/usr/local/bin/kube-scheduler", CONFIG, "--feature-gates=A=true,B=false"]}, "AB"),
         ({"command": ["kube-scheduler"], "args": ["--feature-gates", "A=true,B=false"]}, "AB"),
         ({"args": [CONFIG, "--feature-gates=A=True", "--feature-gates=B=0"]}, "AB"),
+        ({"args": ["--feature-gates=kube:A=true,wardle:C=true", "--feature-gates=kube:B=false"]}, "AB"),
+        ({"args": ["--feature-gates=A=true,B=false", "--emulated-version=kube=1.36,wardle=1.2"]}, "AB"),
+        ({"args": ["--feature-gates=A=true", "--emulated-version=kube=1.35"]}, None),
+        ({"args": ["--feature-gates=A=true", "--emulated-version", "1.35"]}, None),
         ({"args": ["kube-scheduler --feature-gates=A=true"]}, None),
         ({"command": ["sh", "-c", "exec kube-scheduler --feature-gates=A=true"]}, None),
         ({"command": ["kube-scheduler", "--feature-gates=A=perhaps"]}, None),
@@ -103,6 +107,28 @@ def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:
     scheduler = _scheduler(snapshot, featureGates={"A": False, "B": False})
     (warning,) = contradicted_gates(scheduler)
     assert "A: false, but the scheduler was started with A=true" in warning
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        (["--feature-gates=DRAExtendedResource=false,AllAlpha=false"], ""),
+        (
+            ["--feature-gates=B=true,A=false"],
+            "was started with the feature gates A, B, which rebalancer does",
+        ),
+        (
+            ["--feature-gates=kube:A=true"],
+            "was started with the feature gate A, which rebalancer does not know",
+        ),
+        (["--emulated-version=1.36"], ""),
+        (["--emulated-version=1.35"], "emulates 1.35: which feature gates are on is not known"),
+    ],
+)
+def test_gates_that_nobody_knows_are_a_warning(arguments: list[str], warning: str) -> None:
+    warnings = list(unknown_gates(_scheduler(_snapshot({"args": arguments}))))
+    assert len(warnings) == bool(warning)
+    assert all(warning in line for line in warnings)
 
 
 def test_pods_with_gpus_are_predictable_once_the_gate_is_seen_to_be_off() -> None:
