@@ -3,7 +3,7 @@
 The value is built from libyaml's events: nothing is expanded, what is nested too deeply is refused, and every
 refusal has a position. Plain (unquoted) scalars follow YAML 1.2's core rules. Tools that read the same
 file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``, so the author has to state
-which is meant.
+which is meant. Files that are written for kubectl are read as kubectl reads them, by ``manifests``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 MAX_TEXT_BYTES = 1 << 20
 MAX_DEPTH = 64
 MAX_VALUES = 50_000  # each has a position, and may be a mistake: half a gigabyte would be both, in a megabyte
-_MAX_ALIASES = 1000
+MAX_ALIASES = 1000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
@@ -210,10 +210,10 @@ def read_text_again(path: str | pathlib.Path) -> str:
     return _decoded(content, str(path))
 
 
-def read_stream(stream: BinaryIO, source: str) -> str:
+def read_stream(stream: BinaryIO, source: str, *, largest: int = MAX_TEXT_BYTES) -> str:
     """The UTF-8 text of an open stream, such as standard input; ``source`` is its name in errors."""
     with _reading(source):
-        return _decoded(_bounded(stream, source, MAX_TEXT_BYTES), source)
+        return _decoded(_bounded(stream, source, largest), source)
 
 
 def _decoded(content: bytes, source: str) -> str:
@@ -225,16 +225,21 @@ def _decoded(content: bytes, source: str) -> str:
 
 def parse(text: str, source: str) -> Document:
     """One YAML or JSON document; InputError with file:line:column for anything else."""
+    with reading_yaml(text, source, MAX_TEXT_BYTES) as events:
+        return DocumentBuilder(source, events).only_document()
+
+
+@contextlib.contextmanager
+def reading_yaml(text: str, source: str, largest: int) -> Iterator[Iterator[Any]]:
+    """libyaml's events of a text of bounded size; what is not YAML in it becomes an InputError."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise InputError("contains characters that are not valid Unicode", where=source) from error
-    if size > MAX_TEXT_BYTES:
-        raise InputError(
-            f"is larger than {MAX_TEXT_BYTES} bytes", where=source, hint="is this the right file?"
-        )
+    if size > largest:
+        raise InputError(f"is larger than {largest} bytes", where=source, hint="is this the right file?")
     try:
-        return _Builder(source, yaml.parse(text, Loader=_LOADER)).document()
+        yield yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
@@ -261,12 +266,12 @@ def check_bounds(text: str, source: str) -> None:
             aliases += isinstance(event, yaml.AliasEvent)
             if depth > MAX_DEPTH:
                 raise InputError(f"is nested more than {MAX_DEPTH} levels deep", where=source)
-            if aliases > _MAX_ALIASES:
-                raise InputError(f"holds more than {_MAX_ALIASES} aliases", where=source)
+            if aliases > MAX_ALIASES:
+                raise InputError(f"holds more than {MAX_ALIASES} aliases", where=source)
 
 
-class _Builder:
-    """Builds the value of a document from libyaml's events, which come one after another."""
+class DocumentBuilder:
+    """Builds the values of documents from libyaml's events, which come one after another."""
 
     def __init__(self, source: str, events: Iterator[Any]) -> None:
         self._source = source
@@ -275,15 +280,31 @@ class _Builder:
         self._keys: dict[Path, Place] = {}
         self._texts: dict[Path, str] = {}
 
-    def document(self) -> Document:
+    def only_document(self) -> Document:
         """What the events describe; a text without any document is null."""
-        starts = (event for event in self._events if isinstance(event, yaml.DocumentStartEvent))
-        value = self._value(next(self._events), (), 0) if next(starts, None) else None
-        for event in starts:
-            raise self._error(
-                event, (), "a second document starts here", "keep only one document in the file"
-            )
+        document = Document(None, self._source, {}, {})
+        started = False
+        for event in self._events:
+            if not isinstance(event, yaml.DocumentStartEvent):
+                continue
+            if started:
+                raise self._error(
+                    event, (), "a second document starts here", "keep only one document in the file"
+                )
+            started = True
+            document = self.next_document()
+        return document
+
+    def next_document(self) -> Document:
+        """The document whose start was the last event."""
+        self._values = {}
+        self._keys = {}
+        self._texts = {}
+        value = self._value(self._next(), (), 0)
         return Document(value, self._source, self._values, self._keys, self._texts)
+
+    def _next(self) -> Any:
+        return next(self._events)
 
     def _value(self, event: Any, path: Path, depth: int) -> Any:
         """The value that begins with an event, in so many mappings and lists."""
@@ -295,18 +316,21 @@ class _Builder:
         self._values[path] = _place(event)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
-            while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+            while not isinstance(item := self._next(), yaml.SequenceEndEvent):
                 items.append(self._value(item, (*path, len(items)), depth + 1))
             return items
         if isinstance(event, yaml.MappingStartEvent):
-            entries: dict[str, Any] = {}
-            while not isinstance(item := next(self._events), yaml.MappingEndEvent):
-                key = self._key(item, path, entries)
-                entries[key] = self._value(next(self._events), (*path, key), depth + 1)
-            return entries
+            return self._mapping(path, depth)
         if isinstance(value, (int, float)):
             self._texts[path] = event.value
         return value
+
+    def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = self._key(event, path, entries)
+            entries[key] = self._value(self._next(), (*path, key), depth + 1)
+        return entries
 
     def _scalar(self, event: Any, path: Path) -> Any:
         """The value of a scalar; None for a mapping or a list, which may have no tag either."""
@@ -321,16 +345,27 @@ class _Builder:
         if not is_scalar or event.style or event.tag is not None:
             return event.value if is_scalar else None
         try:
-            return resolve(event.value)
+            return self._resolve(event.value)
         except ScalarError as error:
             raise self._error(event, path, str(error), error.hint) from error
 
+    @staticmethod
+    def _resolve(text: str) -> Scalar:
+        """The value of a plain scalar; ScalarError for one that is refused."""
+        return resolve(text)
+
+    @staticmethod
+    def _text_of_key(value: Scalar) -> str | None:
+        """What a key stands for; None for one that is refused."""
+        return value if isinstance(value, str) else None
+
     def _key(self, event: Any, path: Path, entries: Mapping[str, Any]) -> str:
         """The key of the next entry of the mapping at a path."""
-        key = self._scalar(event, path)
+        value = self._scalar(event, path)
         if not isinstance(event, yaml.ScalarEvent):
             raise self._error(event, path, "a key must be text", "write key: value")
-        if not isinstance(key, str):
+        key = self._text_of_key(value)
+        if key is None:
             raise self._error(event, path, f"key {event.value!r} is not text", f'quote it: "{event.value}"')
         place = (*path, key)
         if key in entries:

@@ -5,6 +5,7 @@
     watcher.json            what load-watcher answered; also where somebody put it beside a dump by hand
     prometheus.json         what Prometheus answered, by address and question
     state.json              what earlier runs left
+    version.json            what ``kubectl get --raw /version`` or ``kubectl version -o json`` printed
     observation.json        all else: the moment, the own pod, the API server, when the scheduler started
 
 A dump that kubectl printed has no ``observation.json``: its moment is that of the newest metric, and one
@@ -39,6 +40,7 @@ from rebalancer.state.run_state import encode as encode_state
 
 CONFIGURATION = CONFIGURATIONS[0]
 STATE = "state.json"
+VERSION = "version.json"
 OBSERVATION = "observation.json"
 
 
@@ -112,6 +114,7 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
             figures=RawFigures(watchers, {}, answers),
             now=recorded_moment(snapshot),
             own_pod=own_pod,
+            server=ApiServer(_recorded_version(recording)),
             configurations=_recorded_configurations(recording, []),
         )
     answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
@@ -126,6 +129,27 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
         starts=found.starts,
         not_alive=found.not_alive,
     )
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    """The API server's answer, or what kubectl prints around it."""
+
+    git_version: str = ""
+    server_version: _Version | None = None
+
+
+def _recorded_version(recording: Recording) -> str | None:
+    """The version of the API server, such as ``v1.35.4``; None where somebody left it out."""
+    content = recording.documents.get(VERSION)
+    if content is None:
+        return None
+    try:
+        version = msgspec.json.decode(content, type=_Version)
+    except (ValueError, RecursionError) as error:
+        where = f"{recording.source}/{VERSION}"
+        hint = "write it with: kubectl get --raw /version"
+        raise InputError(f"is not the version of an API server: {error}", where=where, hint=hint) from error
+    return (version.server_version or version).git_version or None
 
 
 def _document(recording: Recording) -> _Document | None:

@@ -130,6 +130,7 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
     acts_on: tuple[str, ...] = ()  # the schedulerNames whose pods the policy lets move
     pods: tuple[SchedulerPod, ...] = ()  # that run it
     version: str = ""  # major.minor; empty when not known
+    is_as_kubelets: bool = False  # nothing else of a recording tells its version
     other_versions: tuple[str, ...] = ()  # higher ones, that others of its pods have
     feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares

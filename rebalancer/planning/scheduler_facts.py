@@ -80,7 +80,7 @@ from rebalancer.scheduling.registry import (
     default_configuration,
     load_configuration,
 )
-from rebalancer.scheduling.versions.release import FeatureGates, major_minor
+from rebalancer.scheduling.versions.release import FeatureGates, major_minor, minor_of
 from rebalancer.scheduling.versions.rules import SHUFFLED_NODES
 
 SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
@@ -177,11 +177,15 @@ def _observed(
 ) -> SchedulerFacts:
     """A scheduler with what the observation says of it."""
     version, *others = versions_of(scheduler.pods) or ("",)
+    as_kubelets = False
     if scheduler.settings.version:
         version = major_minor(scheduler.settings.version)
         others = []
     elif not version and needs_server_version(scheduler):
         version = major_minor(observation.server.version or "")
+        if not version and not observation.live:
+            version = newest_kubelet(observation.snapshot)
+            as_kubelets = bool(version)
     if scheduler.configuration.source == DEFAULTS_SOURCE:
         own = default_configuration(version)
         if own.api_version != scheduler.configuration.api_version:
@@ -191,6 +195,7 @@ def _observed(
     scheduler = replace(
         scheduler,
         version=version,
+        is_as_kubelets=as_kubelets,
         other_versions=tuple(others),
         feature_gates=feature_gates(scheduler),
         start=_start(observation, scheduler, location),
@@ -327,6 +332,21 @@ def needs_server_version(scheduler: SchedulerFacts) -> bool:
     if scheduler.settings.version or versions_of(scheduler.pods):
         return False
     return scheduler.serves_default or not (scheduler.pods or scheduler.settings.pods)
+
+
+def newest_kubelet(snapshot: Snapshot) -> str:
+    """The highest minor among the kubelets of a cluster, such as ``1.35``; empty where none tells its own.
+
+    No kubelet is newer than the API server, and those of a cluster that is not being upgraded are as new.
+    """
+    versions: dict[int, str] = {}
+    for node in snapshot.nodes.records:
+        if node.status.node_info is not None:
+            version = major_minor(node.status.node_info.kubelet_version)
+            minor = minor_of(version)
+            if minor is not None:
+                versions[minor] = version
+    return versions[max(versions)] if versions else ""
 
 
 def feature_gates(scheduler: SchedulerFacts) -> FeatureGates:

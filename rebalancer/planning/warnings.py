@@ -138,28 +138,7 @@ def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
             f"configmap {place.namespace}/{place.name}, which scheduler.configMap names, was not recorded: "
             "the defaults are assumed; add it as scheduler-config.yaml, or give it by --scheduler-config"
         )
-    if scheduler.other_versions:
-        versions = ", ".join((scheduler.version, *scheduler.other_versions))
-        yield (
-            f"the pods of scheduler {scheduler.name} have different versions ({versions}): the rules of the "
-            "lowest are used; scheduler.version can state another one"
-        )
-    seen = versions_of(scheduler.pods)
-    stated = major_minor(settings.version or "")
-    if stated and seen and stated not in seen:
-        yield (
-            f"scheduler.version says {stated}, but the pods of scheduler {scheduler.name} have version "
-            f"{', '.join(seen)}; the policy is followed"
-        )
-    if scheduler.version and not (scheduler.serves_default or settings.version or seen):
-        yield (
-            f"no pod was seen that runs the scheduler {scheduler.name}: it is taken to be "
-            f"{scheduler.version}, as the API server is; name its pods in scheduler.pods, or state "
-            "scheduler.version"
-        )
-    if scheduler.version:
-        api_version = configuration.api_version if configuration.source != DEFAULTS_SOURCE else ""
-        yield from version_warnings(scheduler.version, api_version)
+    yield from _of_its_version(scheduler)
     if neutral := neutral_everywhere(configuration):
         yield not_modelled(neutral)
     for extender in configuration.extenders:
@@ -181,6 +160,39 @@ def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
     yield from contradicted_gates(scheduler)
     yield from unknown_gates(scheduler)
     yield from configuration.warnings
+
+
+def _of_its_version(scheduler: SchedulerFacts) -> Iterator[str]:
+    """What is to be known of where the version of a scheduler comes from, and of the version."""
+    configuration = scheduler.configuration
+    settings = scheduler.settings
+    if scheduler.other_versions:
+        versions = ", ".join((scheduler.version, *scheduler.other_versions))
+        yield (
+            f"the pods of scheduler {scheduler.name} have different versions ({versions}): the rules of the "
+            "lowest are used; scheduler.version can state another one"
+        )
+    seen = versions_of(scheduler.pods)
+    stated = major_minor(settings.version or "")
+    if stated and seen and stated not in seen:
+        yield (
+            f"scheduler.version says {stated}, but the pods of scheduler {scheduler.name} have version "
+            f"{', '.join(seen)}; the policy is followed"
+        )
+    if scheduler.is_as_kubelets:
+        yield (
+            f"the recording does not tell the version of scheduler {scheduler.name}: rebalancer takes it to "
+            f"be {scheduler.version}, as the newest kubelet is; scheduler.version can state another one"
+        )
+    elif scheduler.version and not (scheduler.serves_default or settings.version or seen):
+        yield (
+            f"no pod was seen that runs the scheduler {scheduler.name}: it is taken to be "
+            f"{scheduler.version}, as the API server is; name its pods in scheduler.pods, or state "
+            "scheduler.version"
+        )
+    if scheduler.version:
+        api_version = configuration.api_version if configuration.source != DEFAULTS_SOURCE else ""
+        yield from version_warnings(scheduler.version, api_version)
 
 
 def reuses_orders(profile: Profile, release: Release) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rebalancer_demo.api.protobuf_bodies import INLINE
+from rebalancer_lab.what_if.api_fields import API_FIELDS
 from tests.kubernetes_api.messages import JsonField, json_fields
 from tests.kubernetes_api.sources import module_folder
 
@@ -31,7 +32,6 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "k8s.io/apimachinery": ("pkg/apis/meta/v1",),
 }
-_FILE = Path(__file__).with_name("fields.json.gz")
 _MESSAGE = re.compile(r"^message (\w+) \{$")
 _FIELD = re.compile(r"^  (?:(?:optional|required|repeated) (\S+)|map<\w+, (\S+)>) (\w+) = (\d+);")
 _PREFIX = re.compile(r"^\.?k8s\.io\.(?:api|apimachinery)\.")
@@ -52,7 +52,7 @@ def fields_of(message: str) -> Mapping[str, Field]:
 
 @functools.cache
 def _kept() -> Mapping[str, Mapping[str, tuple[int, str]]]:
-    found: Mapping[str, Mapping[str, tuple[int, str]]] = json.loads(gzip.decompress(_FILE.read_bytes()))
+    found: Mapping[str, Mapping[str, tuple[int, str]]] = json.loads(gzip.decompress(API_FIELDS.read_bytes()))
     return found
 
 
@@ -67,8 +67,10 @@ def main() -> int:
                     for message, name, field in _fields(folder, package):
                         found.setdefault(message, {})[name] = field
     text = json.dumps(found, sort_keys=True, separators=(",", ":"))
-    _FILE.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
-    sys.stdout.write(f"{_FILE.name}: {_FILE.stat().st_size} bytes, of k8s.io/api {', '.join(VERSIONS)}\n")
+    API_FIELDS.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    sys.stdout.write(
+        f"{API_FIELDS.name}: {API_FIELDS.stat().st_size} bytes, of k8s.io/api {', '.join(VERSIONS)}\n"
+    )
     return 0
 
 

@@ -19,11 +19,16 @@ from rebalancer_lab.what_if.fit import Fit, fit
 from rebalancer_lab.what_if.pod_specs import asked_pod, read_pod
 
 
-def fit_pods(options: PlanOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
-    """How many more of the pods that ``text`` describes fit; InputError where it describes none."""
-    document, kind = read_pod(text, source, namespace)  # before the cluster is read, which takes time
+def fit_pods(
+    options: PlanOptions, text: str, source: str, namespace: str | None, named: str, at_most: int
+) -> Fit:
+    """How many more of the pods that ``text`` describes fit; InputError where it describes none.
+
+    ``named`` (KIND/NAME) chooses among several objects that make pods.
+    """
+    document = read_pod(text, source, namespace, named)  # before the cluster is read, which takes time
     inputs = plan_inputs(replace(options, ignore_coverage=True))
-    asked = asked_pod(document, kind, inputs.snapshot, namespace)
+    asked = asked_pod(document, inputs.snapshot, namespace)
     return fit(inputs, asked, at_most, options.progress)
 
 

@@ -93,29 +93,43 @@ def what_if(
 @click.argument("path", type=click.Path(dir_okay=False, allow_dash=True), metavar="PODSPEC")
 @namespace_option("The namespace of the pods, where the file names none; by default `default`.")
 @option(
+    *("--object named", None, "KIND/NAME"),
+    "The object of the file to ask about, where several make pods, e.g. deploy/web.",
+    default="",
+)
+@option(
     "--at-most", click.IntRange(1, 100_000), "N", "Stop after so many pods.", default=1000, show_default=True
 )
 @plan_options(**PLAN)
 @output_options(*DOCUMENT_FORMATS)
-def fit(path: str, namespace: str | None, at_most: int, options: PlanOptions, output: Output) -> None:
+def fit(
+    path: str, namespace: str | None, named: str, at_most: int, options: PlanOptions, output: Output
+) -> None:
     """Show how many more pods fit, where they land, and what stops the next one. Only reads.
 
-    PODSPEC is a YAML or JSON file with a Pod, PodTemplate, Deployment, ReplicaSet, StatefulSet, Job or
-    CronJob; - reads standard input. The pods are placed one by one on a copy of the cluster, each at its
-    likeliest node.
+    PODSPEC is a file as kubectl reads it, with a Pod or what makes pods: a Deployment, StatefulSet,
+    DaemonSet, Job, CronJob, ReplicaSet, PodTemplate, or an Argo Rollout; - reads standard input. Other
+    objects in it are passed over. The pods are placed one by one on a copy of the cluster, each at its
+    likeliest node; of a DaemonSet, the answer is which nodes cannot take one more.
 
     \b
     rebalancer fit web.yaml
     kubectl get deployment web -o yaml | rebalancer fit - -n shop
+    helm template ./chart | rebalancer fit - --object deploy/web
     rebalancer fit web.yaml --from recorded/ -o json
     """
+    from rebalancer.documents.manifests import MAX_MANIFEST_BYTES  # noqa: PLC0415 - imports yaml
     from rebalancer.documents.reading import read_stream, read_text  # noqa: PLC0415 - imports yaml
     from rebalancer_lab.what_if.asking import fit_pods  # noqa: PLC0415 - not for --help
     from rebalancer_lab.what_if.tables import fit_table  # noqa: PLC0415 - imports rich
 
     source = "standard input" if path == "-" else path
     try:
-        text = read_stream(sys.stdin.buffer, source) if path == "-" else read_text(path)
+        text = (
+            read_stream(sys.stdin.buffer, source, largest=MAX_MANIFEST_BYTES)
+            if path == "-"
+            else read_text(path, largest=MAX_MANIFEST_BYTES)
+        )
     except InputError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             error.hint = (
@@ -123,4 +137,4 @@ def fit(path: str, namespace: str | None, at_most: int, options: PlanOptions, ou
                 "pod/NAMESPACE/NAME"
             )
         raise
-    emit(with_progress(fit_pods, options, text, source, namespace, at_most), output, fit_table)
+    emit(with_progress(fit_pods, options, text, source, namespace, named, at_most), output, fit_table)

@@ -13,7 +13,7 @@ pods have been placed already. So every pod sees those before it, as the schedul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -22,7 +22,9 @@ from msgspec.structs import replace
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.cluster.kinds import BY_NAME, RESOURCE_QUOTAS
-from rebalancer.cluster.records import Metadata, Workload, WorkloadSpec
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import PodTable
+from rebalancer.cluster.records import Affinity, Container, Metadata, Workload, WorkloadSpec
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
 from rebalancer.planning.explanation import RejectedNodes, grouped
@@ -33,10 +35,19 @@ from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS,
 from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
 from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.planning.workloads.stateful_sets import without_own_claims
 from rebalancer.planning.workloads.templates import differences
 from rebalancer.scheduling.framework.cycle import Preemptions
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.volumes import claims_by_name
+from rebalancer_lab.what_if.claims import (
+    MAX_PODS_WITH_CLAIMS,
+    names_of_pods_to_come,
+    why_not_known,
+    with_own_claims,
+    without_claims_of_its_own,
+)
 from rebalancer_lab.what_if.pod_specs import AskedPod
 
 NO_POD = -1
@@ -115,6 +126,8 @@ def scheduler_message(stopped: tuple[RejectedNodes, ...], nodes: int, rejected: 
 
 
 SHOWN_LANDINGS = 10
+_DAEMON_SET = "DaemonSet"
+_CHOOSING_NODES = frozenset({"NodeName", "NodeAffinity", "TaintToleration", "NodeUnschedulable"})
 _REQUESTED = ("cpu", "memory")
 
 
@@ -133,6 +146,22 @@ class NodeRoom(Value, frozen=True):
 
     node: str
     pods: int
+
+
+class NodeWithoutRoom(Value, frozen=True):
+    """A node that a DaemonSet is for, and that cannot take its pod."""
+
+    node: str
+    because: str  # Plugin: reason, as the scheduler words it
+    preempts: bool  # whether the pod would get its room from pods of lower priority
+
+
+class DaemonNodes(Value, frozen=True):
+    """Which nodes take the pod of a DaemonSet."""
+
+    for_it: int  # nodes that its node selector and its tolerations admit
+    without_room: tuple[NodeWithoutRoom, ...]
+    passed_by: tuple[RejectedNodes, ...]  # nodes that it is not for, by plugin and reason
 
 
 class Fit(Value, frozen=True):
@@ -157,6 +186,8 @@ class Fit(Value, frozen=True):
     preemption: str = ""  # what the next pod would do instead of waiting; empty when it would wait
     quota: str = ""  # a ResourceQuota that admits fewer pods than fit; empty when none does
     unpredictable: str = ""  # why where the pods land is not known; then ``fits`` is 0
+    daemon: DaemonNodes | None = None  # of a DaemonSet alone, whose pods have a node each
+    warnings: tuple[str, ...] = ()  # fields of the file that the API does not have
     notes: tuple[str, ...] = ()
     api_version: str = API_VERSION
     kind: str = "Fit"
@@ -168,14 +199,18 @@ def fit(
     at_most: int,
     progress: Callable[[str], None] = lambda _message: None,
 ) -> Fit:
-    """Place pods one by one until one finds no node, or ``at_most`` have."""
-    running = len(_made_already(inputs.snapshot, asked))
-    inputs, pod_class = with_asked(inputs, asked)
+    """Place pods one by one until one finds no node, or ``at_most`` have; a DaemonSet's, one on each node."""
+    running = _made_already(inputs.snapshot, asked)
+    if asked.claims:
+        at_most = min(at_most, MAX_PODS_WITH_CLAIMS)
+    unpredictable = asked.unpredictable or _why_claims_are_not_known(inputs.snapshot, asked)
+    inputs, pod_classes = with_asked(inputs, asked, at_most)
     prepared = prepare_untouched(inputs)
-    pod = prepared.pods.classes[pod_class]
-    unpredictable = asked.unpredictable or why_unpredictable(prepared, pod_class)
+    first = pod_classes[0]
+    pod = prepared.pods.classes[first]
+    unpredictable = unpredictable or why_unpredictable(prepared, first)
     state = prepared.state.copy()
-    requests = state.classes.requests[pod_class].incoming
+    requests = state.classes.requests[first].incoming
     names = (*_REQUESTED, *sorted(name for name in requests if requests[name] and name not in _REQUESTED))
     answer = Fit(
         source=inputs.snapshot.source,
@@ -188,26 +223,103 @@ def fit(
         node_count=len(inputs.snapshot.nodes),
         at_most=at_most,
         replicas=asked.replicas,
-        running=running,
+        running=len(running),
         unpredictable=unpredictable,
+        warnings=asked.warnings,
         notes=_notes(prepared, asked),
     )
-    return answer if unpredictable else _placed(answer, prepared, state, pod_class, progress)
+    if unpredictable:
+        return answer
+    if asked.kind == _DAEMON_SET:
+        return _on_each_node(answer, prepared, state, asked, *pod_classes)
+    return _placed(answer, prepared, state, pod_classes, progress)
+
+
+def _why_claims_are_not_known(snapshot: Snapshot, asked: AskedPod) -> str:
+    """Why the claims that the pods get leave their landings unknown; those that exist are known."""
+    existing = claims_by_name(snapshot)
+    namespace = asked.pod_class.namespace
+    first = next(iter(_pod_names(snapshot, asked, 1)))
+    new = [own for own in asked.claims if (namespace, own.name_for(first)) not in existing]
+    return why_not_known(new, snapshot)
+
+
+def _on_each_node(
+    answer: Fit, prepared: PreparedInputs, state: ClusterState, asked: AskedPod, pod_class: int, bare: int
+) -> Fit:
+    """The answer for a DaemonSet, whose controller gives each node a pod; ``state`` is changed.
+
+    ``bare`` is the class of a pod that asks for no room: what rejects it on a node, such as a taint, is why
+    the controller makes no pod there.
+    """
+    scheduler = prepared.schedulers.scheduler(pod_class)
+    names = prepared.inputs.snapshot.nodes.names
+    replaced = _of_the_daemon_set(prepared.inputs.snapshot, asked)
+    for row in replaced:
+        state.remove(row)
+    passed_by = {
+        node: reason
+        for node, reason in scheduler.rejections(state, bare).items()
+        if reason.partition(_SEPARATOR)[0] in _CHOOSING_NODES
+    }
+    rejected = scheduler.rejections(state, pod_class)
+    without_room = {node: reason for node, reason in rejected.items() if node not in passed_by}
+    preempting = Preemptions(state).of(scheduler, pod_class).nodes.tolist() if without_room else []
+    for_it = len(names) - len(passed_by)
+    taking = [row for row in range(len(names)) if row not in passed_by and row not in without_room]
+    notes = answer.notes
+    if replaced:
+        taken = counted(len(replaced), "pod of it that runs is", "pods of it that run are")
+        notes = (f"{taken} taken to be replaced by the pods of the file", *notes)
+    return replace(
+        answer,
+        fits=len(taking),
+        at_most=for_it,
+        by_node=tuple(NodeRoom(node=names[row], pods=1) for row in taking),
+        stopped=grouped(without_room, names),
+        daemon=DaemonNodes(
+            for_it=for_it,
+            without_room=tuple(
+                NodeWithoutRoom(node=names[row], because=reason, preempts=row in preempting)
+                for row, reason in sorted(without_room.items(), key=lambda item: names[item[0]])
+            ),
+            passed_by=grouped(passed_by, names),
+        ),
+        notes=notes,
+    )
+
+
+def _of_the_daemon_set(snapshot: Snapshot, asked: AskedPod) -> list[int]:
+    """The pods that the DaemonSet of the file runs already."""
+    pods = snapshot.pods
+    own = asked.pod_class.owner
+    rows = []
+    for row in range(len(pods)):
+        owner = pods.class_of(row).owner
+        same = (owner.kind, owner.name) == (own.kind, own.name)
+        if same and pods.namespaces[row] == asked.pod_class.namespace:
+            rows.append(row)
+    return rows
 
 
 def _placed(
     answer: Fit,
     prepared: PreparedInputs,
     state: ClusterState,
-    pod_class: int,
+    pod_classes: Sequence[int],
     progress: Callable[[str], None],
 ) -> Fit:
-    """The answer once the pods have been placed; ``state`` is changed."""
+    """The answer once the pods have been placed; ``state`` is changed.
+
+    ``pod_classes`` are those of the pods in their order, the last of them that of all that follow.
+    """
     names = prepared.inputs.snapshot.nodes.names
     landings: list[FittingPod] = []
     on_nodes: Counter[int] = Counter()
     failure = rejected = ""
+    pod_class = pod_classes[0]
     while on_nodes.total() < answer.at_most:
+        pod_class = pod_classes[min(on_nodes.total(), len(pod_classes) - 1)]
         landing = next_landing(prepared.schedulers, state, pod_class)
         if landing.landings is None or landing.node is None:
             failure = landing.score_failure
@@ -244,21 +356,59 @@ def _placed(
     )
 
 
-def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs, int]:
+def with_asked(
+    inputs: PlanningInputs, asked: AskedPod, count: int = 1
+) -> tuple[PlanningInputs, tuple[int, ...]]:
     """The inputs of a cluster that knows pods of the class asked about, and the index of that class.
 
     Where the cluster runs such pods of the same controller already, theirs is the class: what is asked for is
-    more of them.
+    more of them. Of pods with claims of their own, ``count`` of them have a class each; for a DaemonSet the
+    class of a pod that asks for no room comes second.
     """
     snapshot = inputs.snapshot
     same = _same_workload(snapshot, asked)
-    if same is not None:
-        return inputs, same
+    if same is not None and not asked.claims:
+        return inputs, (same,)
     pods = snapshot.pods
-    classes = (*pods.classes, asked.pod_class)
-    changed = replace(snapshot, pods=replace(pods, classes=classes))
-    changed = _with_controller(changed, asked)
-    return replace(inputs, snapshot=changed), len(classes) - 1
+    new: tuple[PodClass, ...] = (asked.pod_class,)
+    if asked.kind == _DAEMON_SET:
+        new = (asked.pod_class, _without_needs(asked.pod_class))
+    elif asked.claims:
+        likewise = asked.pod_class
+        if same is not None:
+            newest = int(np.flatnonzero(pods.pod_class == same)[-1])
+            likewise = without_claims_of_its_own(pods.classes[same], pods.names[newest])
+        pod_names = _pod_names(snapshot, asked, count)
+        snapshot, new = with_own_claims(snapshot, likewise, asked.claims, pod_names)
+    first = len(pods.classes)
+    snapshot = replace(snapshot, pods=replace(pods, classes=(*pods.classes, *new)))
+    if same is None:
+        snapshot = _with_controller(snapshot, asked)
+    return replace(inputs, snapshot=snapshot), tuple(range(first, first + len(new)))
+
+
+def _pod_names(snapshot: Snapshot, asked: AskedPod, count: int) -> tuple[str, ...]:
+    name = asked.name.rpartition("/")[2]
+    namespace = asked.pod_class.namespace
+    return names_of_pods_to_come(snapshot, asked.kind, namespace, name, asked.first_ordinal, count)
+
+
+def _without_needs(pod: PodClass) -> PodClass:
+    """The class of a pod that a DaemonSet makes on the same nodes, and that needs no room there."""
+    affinity = pod.spec.affinity
+    if affinity is not None:
+        affinity = Affinity(node_affinity=affinity.node_affinity)
+    spec = replace(
+        pod.spec,
+        affinity=affinity,
+        containers=[Container(name="none")],
+        init_containers=None,
+        overhead=None,
+        resources=None,
+        topology_spread_constraints=None,
+        volumes=None,
+    )
+    return replace(pod, spec=spec)
 
 
 def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
@@ -271,20 +421,21 @@ def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
 
 def _made_already(snapshot: Snapshot, asked: AskedPod) -> list[PodRow]:
     """The pods that the same controller has made of the same template, those that are Pending among them."""
-    if asked.selector is None and asked.kind != "Job":
+    if asked.kind == _DAEMON_SET or (asked.selector is None and asked.kind != "Job"):
         return []
     pods = snapshot.pods
     workloads = Workloads(snapshot)
     kind, _, name = asked.name.partition(" ")
-    wanted = f"{asked.pod_class.namespace}/{kind}/{name.partition('/')[2]}"
-    classes = [
-        index
-        for index, pod in enumerate(pods.classes)
-        if pod.namespace == asked.pod_class.namespace and not differences(asked.template, pod)
-    ]
-    of_these = np.isin(pods.pod_class, classes) & ~pods.terminating
-    rows = map(PodRow, np.flatnonzero(of_these).tolist())
-    return [row for row in rows if workloads.of(row).key == wanted]
+    key = f"{asked.pod_class.namespace}/{kind}/{name.partition('/')[2]}"
+    in_namespace = [pod.namespace == asked.pod_class.namespace for pod in pods.classes]
+    candidates = np.array(in_namespace, np.bool_)[pods.pod_class] & ~pods.terminating
+    rows = [PodRow(row) for row in np.flatnonzero(candidates).tolist()]
+    return [row for row in rows if workloads.of(row).key == key and _is_of_template(pods, row, asked)]
+
+
+def _is_of_template(pods: PodTable, row: PodRow, asked: AskedPod) -> bool:
+    pod = without_own_claims(pods.class_of(row), pods.names[row])
+    return not differences(asked.template, pod)
 
 
 def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
@@ -349,5 +500,7 @@ def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
         notes.append("ResourceQuotas were not read: whether one stops the pods is not known")
     if prepared.schedulers.neutral:
         notes.append(not_modelled(prepared.schedulers.neutral))
+    if asked.claims:
+        notes.append("ResourceQuotas on claims and on their storage are not applied")
     notes.append("LimitRanges and admission webhooks, which may change a pod, are not applied")
     return tuple(notes)

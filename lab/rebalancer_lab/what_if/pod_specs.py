@@ -12,7 +12,7 @@ plugin/pkg/admission/defaulttolerationseconds/admission.go:80.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -26,26 +26,27 @@ from rebalancer.cluster.pods import GANG
 from rebalancer.cluster.quantities import parse as parse_quantity
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.documents import Document, parse
-from rebalancer.documents.reading import Path, Place
+from rebalancer.documents import Document, Path
 from rebalancer.planning.workloads.templates import admitted as with_runtime_class
 from rebalancer.planning.workloads.templates import placed_together
+from rebalancer_lab.what_if.api_fields import unknown_fields
+from rebalancer_lab.what_if.claims import OwnClaim, own_claims_in, without_ephemeral_claims
+from rebalancer_lab.what_if.manifest_objects import POD_MAKERS, PodMaker, object_with_pods
 
-# Where each kind keeps its pod template, and the controller that makes its pods.
-_TEMPLATES: Mapping[str, tuple[Path, str, str]] = {
-    "Pod": ((), "", ""),
-    "PodTemplate": (("template",), "", ""),
-    "Deployment": (("spec", "template"), "apps/v1", "ReplicaSet"),
-    "ReplicaSet": (("spec", "template"), "apps/v1", "ReplicaSet"),
-    "StatefulSet": (("spec", "template"), "apps/v1", "StatefulSet"),
-    "ReplicationController": (("spec", "template"), "v1", "ReplicationController"),
-    "Job": (("spec", "template"), "batch/v1", "Job"),
-    "CronJob": (("spec", "jobTemplate", "spec", "template"), "batch/v1", "Job"),
-}
 _AMOUNTS = frozenset({"requests", "limits", "overhead"})  # maps of quantities, which may be numbers in YAML
 _TOLERATED_FOR_A_WHILE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_HASH_LABEL = "pod-template-hash"  # what tells the pods of a new ReplicaSet apart
 _HASH = "new"
+_NEED_A_SELECTOR = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Rollout"})
+_TOLERATED_BY_DAEMONS = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+# Every API server makes these classes. Source: kubernetes v1.35.4 pkg/apis/scheduling/types.go:28.
+_SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _MAX_SHOWN_LENGTH = 60
 
 
@@ -60,44 +61,21 @@ class AskedPod(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]  # how the file was read
     unpredictable: str  # why where they land cannot be known; empty when it can
     replicas: int | None = None  # how many the file asks for, where it says so
+    claims: tuple[OwnClaim, ...] = ()  # that each pod gets of its own
+    first_ordinal: int = 0  # the number of the first pod of a StatefulSet
+    warnings: tuple[str, ...] = ()  # fields that the API does not have
 
 
-def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Document, str]:
-    """The document of a pod or of a controller of pods, and its kind; InputError for anything else."""
-    document = _only_item(parse(text, source))
-    value = document.value
-    if not isinstance(value, dict):
-        raise document.error((), "is not a Kubernetes object", hint=f"write one of {', '.join(_TEMPLATES)}")
-    kind = value.get("kind")
-    if kind == "DaemonSet":
-        hint = "a DaemonSet puts one pod on each node; ask about its pods as kind: Pod"
-        raise document.error(("kind",), "DaemonSet is not supported", hint=hint)
-    if not isinstance(kind, str) or kind not in _TEMPLATES:
-        shown = str(kind)[:_MAX_SHOWN_LENGTH]
-        raise document.error(
-            ("kind",), f"{shown!a} makes no pods", hint=f"write one of {', '.join(_TEMPLATES)}"
-        )
+def read_pod(text: str, source: str, namespace: str | None = None, named: str = "") -> Document:
+    """The object of a file that makes pods, or the one of several that ``named`` means (KIND/NAME).
+
+    InputError where there is none.
+    """
+    document = object_with_pods(text, source, named)
     place = _metadata(document).get("namespace")
     if namespace is not None and place not in (None, namespace):
         raise document.error(("metadata", "namespace"), f"{place!a:.60} is not -n {namespace!a:.60}")
-    return document, kind
-
-
-def _only_item(document: Document) -> Document:
-    """The object of a ``List`` of one, as kubectl prints what a selector finds; else the document."""
-    if not isinstance(document.value, dict) or document.value.get("kind") != "List":
-        return document
-    items = document.value.get("items")
-    if not isinstance(items, list) or len(items) != 1:
-        count = len(items) if isinstance(items, list) else 0
-        raise document.error(("items",), f"a List of {count} objects", hint="give a file with one of them")
-    values = _places_in_only_item(document.values)
-    keys = _places_in_only_item(document.keys)
-    return Document(items[0], document.source, values, keys)
-
-
-def _places_in_only_item(places: Mapping[Path, Place]) -> dict[Path, Place]:
-    return {path[2:]: place for path, place in places.items() if path[:2] == ("items", 0)}
+    return document
 
 
 def _replicas(document: Document) -> int | None:
@@ -113,51 +91,89 @@ def _replicas(document: Document) -> int | None:
     return found
 
 
-def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
+def asked_pod(document: Document, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
     """The pods of a document as this cluster's API server would store them; InputError where it would not."""
-    path, version, controller = _TEMPLATES[kind]
+    kind = document.value["kind"]
+    maker = POD_MAKERS[kind]
     metadata = _metadata(document)
     place = _name(document, metadata.get("namespace"), "namespace") or namespace or "default"
     name = _name(document, metadata.get("name"), "name") or "unnamed"
-    template = _template(document, path)
+    template = _template(document, maker.path)
     if not template.spec.containers:
-        raise document.error((*path, "spec"), "has no containers", hint="the API server would refuse it")
+        raise document.error(
+            (*maker.path, "spec"), "has no containers", hint="the API server would refuse it"
+        )
     notes = []
     if template.spec.node_name:
         notes.append("spec.nodeName is left out: a pod that names its node is not scheduled")
-    spec, unknown = _as_stored(document, path, template.spec, snapshot)
+    spec, unknown = _as_stored(document, maker.path, template.spec, snapshot)
     labels = dict(template.metadata.labels or {})
     selector = _selector(document, kind, labels)
-    if kind == "Deployment":
-        labels[_HASH_LABEL] = _HASH
-        if selector is not None:  # that of the ReplicaSet which the Deployment makes
-            selector = replace(selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH})
+    if maker.hash_label:
+        labels[maker.hash_label] = _HASH
+        if selector is not None:  # that of the ReplicaSet which makes the pods
+            with_hash = {**(selector.match_labels or {}), maker.hash_label: _HASH}
+            selector = replace(selector, match_labels=with_hash)
     owners = template.metadata.owner_references if kind == "Pod" else None
-    if controller:
+    if maker.controller:
         owner = records.OwnerReference(
-            controller, name, f"asked {kind} {place}/{name}", version, controller=True
+            maker.controller, name, f"asked {kind} {place}/{name}", maker.api_version, controller=True
         )
         owners = [owner]
+    if kind == "DaemonSet":
+        spec = replace(spec, tolerations=[*(spec.tolerations or ()), *_tolerations_of_a_daemon(spec)])
+    claims = own_claims_in(document, maker.path, kind)
     stored = records.Metadata(namespace=place, labels=labels, owner_references=owners)
     gang = (template.metadata.annotations or {}).get(GANG)
     classes = ClassIndex()
     try:
-        classes.number_of(records.Pod(metadata=stored, spec=spec))
+        classes.number_of(records.Pod(metadata=stored, spec=without_ephemeral_claims(spec)))
         _check_limits("the pod", spec.resources)
         for item in spec.every_container:
             _check_limits(f"container {item.name!a:.70}", item.resources)
     except ValueError as error:
-        raise document.error((*path, "spec"), str(error)) from error
+        raise document.error((*maker.path, "spec"), str(error)) from error
     return AskedPod(
         name=f"{kind} {place}/{name}",
         pod_class=classes.classes[0],
         template=records.PodTemplate(metadata=records.Metadata(labels=labels), spec=spec),
         kind=kind,
-        selector=selector if controller else None,
+        selector=selector if maker.controller else None,
         notes=(*notes, *unknown),
-        unpredictable=_own_claims(document, kind) or (placed_together(f"gang {gang}") if gang else ""),
+        unpredictable=placed_together(f"gang {gang}") if gang else "",
         replicas=_replicas(document),
+        claims=claims,
+        first_ordinal=_first_ordinal(document),
+        warnings=_unknown_fields(document, maker),
     )
+
+
+def _unknown_fields(document: Document, maker: PodMaker) -> tuple[str, ...]:
+    """A sentence for each field that the API does not have."""
+    if maker.message:
+        return tuple(unknown_fields(document, maker.message))
+    return tuple(unknown_fields(document, "core/v1.PodTemplateSpec", maker.path))
+
+
+def _first_ordinal(document: Document) -> int:
+    """The number of the first pod of a StatefulSet."""
+    spec = document.value.get("spec")
+    ordinals = spec.get("ordinals") if isinstance(spec, dict) else None
+    start = ordinals.get("start") if isinstance(ordinals, dict) else None
+    return start if type(start) is int and start > 0 else 0
+
+
+def _tolerations_of_a_daemon(spec: records.PodSpec) -> Iterator[records.Toleration]:
+    """Those that the controller of DaemonSets gives every pod.
+
+    Source: kubernetes v1.35.4 pkg/controller/daemon/util/daemonset_util.go:50.
+    """
+    for name, effect in _TOLERATED_BY_DAEMONS:
+        yield records.Toleration(key=f"node.kubernetes.io/{name}", operator="Exists", effect=effect)
+    if spec.host_network:
+        yield records.Toleration(
+            key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule"
+        )
 
 
 def _metadata(document: Document) -> Mapping[str, Any]:
@@ -179,13 +195,23 @@ def _name(document: Document, value: Any, key: str) -> str:
 def _template(document: Document, path: Path) -> records.PodTemplate:
     part: Any = document.value
     for position, key in enumerate(path):
-        part = part.get(key) if isinstance(part, dict) else None
-        if part is None:
-            raise document.error(path[:position], f"has no {key}")
+        inner = part.get(key) if isinstance(part, dict) else None
+        if inner is None:
+            raise document.error(path[:position], f"has no {key}", hint=_of_another_workload(part))
+        part = inner
     try:
         return msgspec.convert(_with_text_amounts(part), records.PodTemplate)
     except msgspec.ValidationError as error:
         raise document.error(path, f"cannot be read: {error}") from error
+
+
+def _of_another_workload(spec: Any) -> str:
+    """Where the template is, of a Rollout that takes that of a Deployment."""
+    reference = spec.get("workloadRef") if isinstance(spec, dict) else None
+    if not isinstance(reference, dict):
+        return ""
+    shown = f"{reference.get('kind')!s:.60} {reference.get('name')!s:.60}"
+    return f"its pods are made of the template of {shown}: ask with the file of that"
 
 
 def _with_text_amounts(part: Any, key: str = "") -> Any:
@@ -303,6 +329,8 @@ def _with_priority(
     document: Document, path: Path, spec: records.PodSpec, snapshot: Snapshot
 ) -> tuple[records.PodSpec, tuple[str, ...]]:
     """The spec with what its class, or the default class, says of its priority; and what is not known."""
+    if spec.priority_class_name in _SYSTEM_CLASSES:
+        return replace(spec, priority=_SYSTEM_CLASSES[spec.priority_class_name]), ()
     if not snapshot.has(PRIORITY_CLASSES):
         named = f" {spec.priority_class_name!a:.60}" if spec.priority_class_name else ""
         note = f"priority classes were not read: the priority of class{named} is taken as 0"
@@ -324,7 +352,7 @@ def _with_priority(
 
 def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> records.LabelSelector | None:
     """What the controller of the file selects; InputError when its own pods are not among that."""
-    if kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
+    if kind not in _NEED_A_SELECTOR:
         return None
     value = document.value["spec"].get("selector")
     hint = "the API server would refuse it"
@@ -340,9 +368,3 @@ def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> recor
     if not selects:
         raise document.error(("spec", "selector"), "does not select the pods of the template", hint=hint)
     return selector
-
-
-def _own_claims(document: Document, kind: str) -> str:
-    if kind == "StatefulSet" and (document.value.get("spec") or {}).get("volumeClaimTemplates"):
-        return "its volumeClaimTemplates make claims that do not exist yet, and their volumes decide"
-    return ""

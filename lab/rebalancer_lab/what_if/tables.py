@@ -13,7 +13,7 @@ from rebalancer.reporting.tables.plan import load_bar, write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
 from rebalancer.reporting.words import plain, sample, words
 from rebalancer_lab.what_if.changed_cluster import ChangedNode, Comparison, Fate, PodFate, WhatIf
-from rebalancer_lab.what_if.fit import Fit
+from rebalancer_lab.what_if.fit import DaemonNodes, Fit
 
 _MAX_PODS = 10
 _MAX_NODES = 20
@@ -181,13 +181,17 @@ def fit_table(answer: Fit, style: Style = Style()) -> Text:
     lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim")
     lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim")
     lines.say_what_is_left_out()
+    for warning in lines.first(answer.warnings, _MAX_REASONS, "field"):
+        lines.message(warning, 2, "yellow")
     if answer.unpredictable:
         lines.message(f"because {answer.unpredictable}", 2, "yellow")
     if answer.quota:
         lines.message(answer.quota, 2, "red")
     if answer.landings:
         _landings(lines, answer)
-    if answer.stopped or answer.message:
+    if answer.daemon is not None:
+        _daemon_nodes(lines, answer.daemon)
+    elif answer.stopped or answer.message:
         _stopped(lines, answer)
     lines.listed("ASSUMPTIONS", answer.notes, "dim")
     return lines.text
@@ -196,6 +200,8 @@ def fit_table(answer: Fit, style: Style = Style()) -> Text:
 def _verdict(answer: Fit) -> str:
     if answer.unpredictable:
         return "how many more fit cannot be predicted"
+    if answer.daemon is not None:
+        return _daemon_verdict(answer.daemon)
     if not answer.fits:
         return "no more of these pods fits"
     if answer.fits == answer.at_most:
@@ -210,6 +216,33 @@ def _verdict(answer: Fit) -> str:
     if missing == 1:
         lead = f"{'the missing' if answer.running else 'its only'} replica fits; "
     return f"{lead}{counted(answer.fits, 'more pod')} {verb}, {nodes}"
+
+
+def _daemon_verdict(daemon: DaemonNodes) -> str:
+    missing = len(daemon.without_room)
+    if not daemon.for_it:
+        return "it is for none of the nodes"
+    nodes = counted(daemon.for_it, "node")
+    if not missing:
+        return f"fits on each of the {nodes} that it is for"
+    verb = "takes" if daemon.for_it - missing == 1 else "take"
+    return f"{daemon.for_it - missing} of the {nodes} that it is for {verb} one, {missing} cannot"
+
+
+def _daemon_nodes(lines: Lines, daemon: DaemonNodes) -> None:
+    """The nodes that cannot take the pod of a DaemonSet, and those that it is not for."""
+    if daemon.without_room:
+        lines.heading("NODES THAT CANNOT TAKE ONE", "the first plugin that rejects it there")
+        columns = [
+            Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
+            Column("WHY", lambda item: words(item.because), sentence=True),
+            Column("PREEMPTS", lambda item: "yes" if item.preempts else "-"),
+        ]
+        write_table(lines, columns, daemon.without_room, _MAX_NODES, "node")
+    if daemon.passed_by:
+        lines.heading("NODES THAT IT IS NOT FOR", "its controller makes no pod there")
+        for item in lines.first(daemon.passed_by, _MAX_REASONS, "reason"):
+            lines.message(f"{item.count:6d}  {item.reason}, e.g. {sample(item.nodes, 2)}", 2)
 
 
 def _requests(answer: Fit) -> str:

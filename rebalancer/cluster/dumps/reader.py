@@ -1,6 +1,7 @@
 """Reads a recorded cluster: what ``kubectl get … -o json`` and ``kubectl get --raw …`` print.
 
-A file or a folder; of one kind a file or mixed in a ``List``; plain, gzip or zstd. Beside the kinds stand
+A file or a folder; of one kind a file or mixed in a ``List``; plain, gzip or zstd; also YAML, and what
+``kubectl cluster-info dump`` writes. Beside the kinds stand
 documents: the scheduler's configuration, load-watcher's answer, the state of earlier runs.
 
 A file that is no list of objects is refused with what it is, such as a table or an error of kubectl:
@@ -20,6 +21,16 @@ import msgspec
 from rebalancer import files
 from rebalancer.cluster import kinds as kinds_read
 from rebalancer.cluster.dumps import streams
+from rebalancer.cluster.dumps.cluster_info import (
+    MADE_FOR_FEW,
+    files_of_namespace,
+    folders_of_namespaces,
+    is_stream,
+    is_whole,
+    is_whole_stream,
+    lists_in_stream,
+    plural_of,
+)
 from rebalancer.cluster.dumps.listing import (
     CONFIGURATIONS,
     NOT_IN_DUMP,
@@ -30,6 +41,7 @@ from rebalancer.cluster.dumps.listing import (
     collector_paused,
     key_of,
 )
+from rebalancer.cluster.dumps.yaml_documents import MAX_YAML_BYTES, WRITE_IT_WITH, documents_as_json
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, POD_METRICS, PODS, Kind
 from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.records import Workload
@@ -37,13 +49,12 @@ from rebalancer.cluster.wire.json_items import Page, decode_page, header
 from rebalancer.counting import counted
 from rebalancer.errors import InputError
 
-WRITE_IT_WITH = "write it with: kubectl get KIND -A -o json"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some Windows programs write before UTF-8
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _ERROR = re.compile(rb"(?:Error from server|error:|Unable to connect|The connection to|No resources found)")
 _TABLE = re.compile(rb"(?:NAMESPACE|NAME|LAST SEEN) {2,}[A-Z]|NAME[ \t]+[A-Z]")
-_YAML = re.compile(rb"(?:---|[A-Za-z]+:(?: |\r?\n))")
+_YAML = re.compile(rb"(?:---|#|[A-Za-z][A-Za-z0-9_.-]*:(?: |\r?\n))")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 _TRAILING = "trailing characters"
 _FIRST_BYTES = 4096
@@ -57,7 +68,6 @@ _SIGNS: tuple[tuple[Callable[[bytes], object], str], ...] = (
     (_ERROR.match, "holds an error that kubectl printed:"),
     (_TABLE.match, "is a table, as kubectl get prints it without -o json"),
     (lambda first: first.lstrip().startswith(b"<"), "is an HTML page"),
-    (_YAML.match, "is YAML"),
 )
 
 
@@ -85,7 +95,7 @@ def _not_a_list(path: Path, page: Page, content: bytes) -> InputError:
     elif kind:
         what = f"holds one {kind}, not a list"
     else:
-        what = "JSON without a kind is not a list of Kubernetes objects"
+        what = "what has no kind is not a list of Kubernetes objects"
     return InputError(what, where=str(path), hint=WRITE_IT_WITH)
 
 
@@ -133,6 +143,7 @@ _MAX_MALFORMED = 10_000  # objects of a kind; beyond it the file is something el
 _MAX_FILES = 1000
 _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
+_PRINTED_BESIDE = ("EventList",)  # which a cluster-info dump holds, and nobody reads
 _YAML_ENDINGS = (".yaml", ".yml")
 _STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
@@ -141,9 +152,15 @@ DOCUMENTS = (
     "watcher.json",
     "prometheus.json",
     "state.json",
+    "version.json",
     "observation.json",
     "recording.json",
 )
+
+
+def _stem(path: Path) -> str:
+    """The plural that a file is named after."""
+    return plural_of(_plain_name(path).rpartition(".")[0])
 
 
 def _plain_name(path: Path) -> str:
@@ -170,17 +187,15 @@ class DumpReader:
         """
         collected = _Collected(streams.ByteAllowance(self._max_bytes))
         with collector_paused():
-            files_of_dump = self._files()
+            files_of_dump = [*self._files(), *self._files_of_cluster_info(collected)]
             for number, path in enumerate(files_of_dump, 1):
                 name = _plain_name(path)
                 if name in DOCUMENTS:
                     content = streams.read_bytes(path, _MAX_DOCUMENT_BYTES, collected.allowance)
                     collected.documents[name] = content.removeprefix(BYTE_ORDER_MARK)
-                elif name.endswith(_YAML_ENDINGS):
-                    collected.warnings.append(
-                        f"{path.name}: not read; of YAML files only scheduler-config.yaml is"
-                    )
-                    collected.unusable[name.rpartition(".")[0]] = f"{path.name} is YAML: {WRITE_IT_WITH}"
+                elif name.endswith(_YAML_ENDINGS) and path != self._path:
+                    progress(f"reading {name}, file {number} of {len(files_of_dump)}")
+                    _read_yaml_beside_others(path, collected)
                 else:
                     progress(f"reading {name}, file {number} of {len(files_of_dump)}")
                     _read_list(path, collected)
@@ -199,6 +214,9 @@ class DumpReader:
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
         unread = {plural: collected.unusable.get(plural, NOT_IN_DUMP) for plural in missing}
         partial = {**_of_one_namespace(listings, collected.from_kubectl), **collected.of_two_versions}
+        if collected.is_partial:
+            with_namespaces = (_NAMESPACED | {PODS.plural}) & set(listings)
+            partial |= dict.fromkeys(with_namespaces, MADE_FOR_FEW)
         listings = {plural: found for plural, found in listings.items() if plural not in partial}
         unread |= {plural: why for plural, why in partial.items() if plural in wanted}
         warnings = (*collected.warnings, *_of_other_pods(listings, collected.from_kubectl))
@@ -228,6 +246,17 @@ class DumpReader:
         if len(found) > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(path), hint="is this a cluster dump?")
         return found
+
+    def _files_of_cluster_info(self, collected: _Collected) -> Iterator[Path]:
+        """The files of namespaces, where the folder is what ``kubectl cluster-info dump`` writes."""
+        if not self._path.is_dir():
+            return
+        folders = folders_of_namespaces(self._path)
+        if not folders:
+            return
+        collected.is_partial |= not is_whole(folder.name for folder in folders)
+        for folder in folders:
+            yield from files_of_namespace(folder)
 
 
 def _of_other_pods(listings: Mapping[str, Listing], from_kubectl: set[str]) -> Iterator[str]:
@@ -340,6 +369,7 @@ class _Collected(msgspec.Struct):
     warnings: list[str] = []
     unusable: dict[str, str] = {}  # plural -> why the file of that name holds none
     of_two_versions: dict[str, str] = {}  # plural -> why its objects are not all that there are
+    is_partial: bool = False  # a cluster-info dump of some namespaces only
     from_kubectl: set[str] = set()  # plurals from a ``List``, as kubectl get prints it of one namespace too
 
     def builder(self, path: Path, kind: Kind) -> ListingBuilder | None:
@@ -368,9 +398,15 @@ def _read_list(path: Path, collected: _Collected) -> None:
             if refusal is not None:
                 raise refusal
             known = streams.layout_of(first)
-            if known is None:
+            if _YAML.match(first):
+                content = first + stream.read_up_to(max(MAX_YAML_BYTES - len(first), 0))
+                _take_yaml(path, content, collected)
+            elif known is None:
                 content = _whole(path, first, stream)
-                _take_page(path, decode_page(content), content, collected)
+                if is_stream(content):
+                    _take_stream(path, content, collected)
+                else:
+                    _take_page(path, decode_page(content), content, collected)
             else:
                 layout, start = known
                 items = streams.split(layout, first[start:], stream.read)
@@ -382,6 +418,46 @@ def _read_list(path: Path, collected: _Collected) -> None:
         raise
     except (ValueError, RecursionError) as error:
         raise _broken_json(path, error, content) from error
+
+
+def _read_yaml_beside_others(path: Path, collected: _Collected) -> None:
+    """Read a YAML file of a folder, which may be something else than a part of the dump."""
+    unusable = dict(collected.unusable)
+    try:
+        _read_list(path, collected)
+    except InputError as error:
+        collected.warnings.append(f"{path.name}: not read: {error.args[0]}")
+        collected.unusable = {**unusable, _stem(path): f"{path.name}: {error.args[0]}"}
+
+
+def _take_yaml(path: Path, content: bytes, collected: _Collected) -> None:
+    """Take the lists of a YAML file, and the objects where it holds several documents."""
+    if len(content) > MAX_YAML_BYTES:
+        raise InputError(
+            f"is YAML, and larger than {MAX_YAML_BYTES >> 20} MiB", where=str(path), hint=WRITE_IT_WITH
+        )
+    documents = list(documents_as_json(content, path))
+    if not documents:
+        raise InputError("is empty", where=str(path), hint=WRITE_IT_WITH)
+    objects: list[bytes] = []
+    for document in documents:
+        page = decode_page(document)
+        if page.is_list or len(documents) == 1:
+            _take_page(path, page, document, collected)
+        else:
+            objects.append(document)
+    _sort_mixed(path, objects, collected)
+
+
+def _take_stream(path: Path, content: bytes, collected: _Collected) -> None:
+    """Take the lists that ``kubectl cluster-info dump`` prints one after the other."""
+    lists_of_pods = 0
+    for document in lists_in_stream(content):
+        page = decode_page(document)
+        lists_of_pods += page.kind == f"{PODS.name}List"
+        if page.kind not in _PRINTED_BESIDE:
+            _take_page(path, page, document, collected)
+    collected.is_partial |= not is_whole_stream(lists_of_pods)
 
 
 def _whole(path: Path, first: bytes, stream: streams.BoundedStream) -> bytes:
@@ -416,7 +492,7 @@ def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) ->
         raise _not_a_list(path, page, content)
     if page.kind == "List":
         _sort_mixed(path, page.items, collected)
-        stem = _plain_name(path).removesuffix(".json")
+        stem = _stem(path)
         if not page.items and stem in BY_PLURAL:
             collected.builder(path, BY_PLURAL[stem])  # the kind of an empty list is its file's name
             collected.from_kubectl.add(stem)
@@ -444,7 +520,7 @@ def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
         kind = kind.in_version(page.api_version)
     if kind is None:
         collected.warnings.append(f"{path.name}: {page.api_version} {page.kind[:60]} is not used")
-    stem = _plain_name(path).removesuffix(".json")
+    stem = _stem(path)
     if kind is None or kind.plural != stem:
         collected.unusable[stem] = f"{path.name} holds a {page.api_version} {page.kind[:60]}"
     return kind

@@ -399,6 +399,12 @@ class NodeAddress(base.Record, frozen=True):
     address: str = ""
 
 
+class NodeInfo(base.Record, frozen=True):
+    """status.nodeInfo of a node."""
+
+    kubelet_version: str = ""
+
+
 class NodeStatus(base.Record, frozen=True):
     """status of a node."""
 
@@ -407,6 +413,7 @@ class NodeStatus(base.Record, frozen=True):
     conditions: list[base.Condition] | None = None
     images: list[NodeImage] | None = None
     addresses: list[NodeAddress] | None = None
+    node_info: NodeInfo | None = None
 
 
 class Node(base.ApiObject, frozen=True):

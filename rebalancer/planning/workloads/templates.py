@@ -33,6 +33,7 @@ _ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes
 _ADDED_LABELS = frozenset(
     {
         "pod-template-hash",
+        "rollouts-pod-template-hash",
         REVISION_LABEL,
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",

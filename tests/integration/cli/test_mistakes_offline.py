@@ -179,7 +179,7 @@ FOREIGN = {
     "UTF-16": (PODS.decode().encode("utf-16"), f": is UTF-16 text{AS_JSON}"),
     "UTF-16, no mark": (PODS.decode().encode("utf-16-be"), f": is UTF-16 text{AS_JSON}"),
     "a table": (b"NAMESPACE  NAME   READY\nshop   web-1  1/1\n", ": is a table, as kubectl get prints"),
-    "YAML": (b"apiVersion: v1\nitems:\n- kind: Pod\n", f": is YAML{AS_JSON}"),
+    "YAML": (b"apiVersion: v1\nitems:\n- kind: Pod\n", ": what has no kind is not a list"),
     "a login page": (b"<!DOCTYPE html>\n<html></html>", f": is an HTML page{AS_JSON}"),
     "kubectl's error": (
         b"Error from server (Forbidden): pods is forbidden\n",
@@ -191,7 +191,7 @@ FOREIGN = {
     ),
     "a Table": (b'{"kind": "Table", "rows": []}', f": holds one Table, not a list{AS_JSON}"),
     "one object": (b'{"kind": "Pod", "metadata": {}}', f": holds one Pod, not a list{AS_JSON}"),
-    "no kind": (b'{"a": 1}', ": JSON without a kind is not a list of Kubernetes objects"),
+    "no kind": (b'{"a": 1}', ": what has no kind is not a list of Kubernetes objects"),
     "two documents": (PODS + b"\n" + PODS, ":2:1: not JSON as kubectl writes it: "),
     "two of kubectl's": (KUBECTL + b"\n" + KUBECTL, ": an item is not JSON: "),
     "two of snapshot save's": (LINES + LINES, ": an item is not JSON: "),
@@ -229,8 +229,9 @@ def test_a_file_that_is_named_after_pods_and_holds_none_says_what_it_holds(
     (folder / "pods.json").write_bytes(list_of("services", []))
 
     assert "pods were not read (pods.json holds a v1 ServiceList)" in refusal(2, "plan", "--from", folder)
-    (folder / "pods.json").rename(folder / "pods.yaml")
-    assert "pods were not read (pods.yaml is YAML: write it with: " in refusal(2, "plan", "--from", folder)
+    (folder / "pods.json").unlink()
+    (folder / "pods.yaml").write_text("kind: Pod")
+    assert "pods were not read (pods.yaml: holds one Pod, not a list" in refusal(2, "plan", "--from", folder)
 
 
 def test_a_file_of_one_kind_alone_says_what_else_is_needed(

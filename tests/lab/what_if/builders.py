@@ -49,8 +49,7 @@ def a_pod_spec(cpu: Any = "1", memory: Any = "1Mi") -> dict[str, Any]:
 
 def asked(manifest: Any, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
     """What a file with this content asks for."""
-    document, kind = read_pod(json.dumps(manifest), "file", namespace)
-    return asked_pod(document, kind, snapshot, namespace)
+    return asked_pod(read_pod(json.dumps(manifest), "file", namespace), snapshot, namespace)
 
 
 def fit_of(inputs: PlanningInputs, manifest: Any, at_most: int = 100) -> Fit:

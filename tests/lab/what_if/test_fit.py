@@ -115,13 +115,12 @@ def test_where_pods_of_an_unknown_scheduler_land_is_not_guessed() -> None:
 
 
 def test_what_the_model_does_not_know_is_not_guessed() -> None:
-    manifest = a_manifest("StatefulSet")
-    manifest["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}}]
+    manifest = a_manifest(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
 
     answer = fit_of(planning_inputs([a_node("a")]), manifest)
 
     assert answer.fits == 0
-    assert "volumeClaimTemplates" in answer.unpredictable
+    assert "resource claim gpu, which is not modelled" in answer.unpredictable
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_more_pods_of_a_workload_that_runs_are_of_its_class() -> None:
     inputs = planning_inputs([a_node("a"), a_node("b"), a_node("c")], [web])
     manifest = a_manifest("StatefulSet", affinity=APART)
 
-    changed, index = with_asked(inputs, asked(manifest, inputs.snapshot))
+    changed, (index,) = with_asked(inputs, asked(manifest, inputs.snapshot))
 
     assert changed is inputs
     assert changed.snapshot.pods.classes[index].owner.kind == "StatefulSet"
@@ -244,7 +243,7 @@ def test_every_landing_is_that_of_a_cluster_where_those_before_it_have_landed(
 
     for number in range(answer.fits + 1):
         inputs = with_pods_on(nodes, pods, manifest, landed[:number])
-        inputs, index = with_asked(inputs, asked(manifest, inputs.snapshot))
+        inputs, (index,) = with_asked(inputs, asked(manifest, inputs.snapshot))
         prepared = prepare(inputs)
         found = next_landing(prepared.schedulers, prepared.state, index)
         if number == answer.fits:

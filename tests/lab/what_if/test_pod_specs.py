@@ -28,13 +28,15 @@ def error_of(content: Any, cluster: Snapshot = CLUSTER, **options: Any) -> str:
     return line
 
 
-@pytest.mark.parametrize("kind", ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "Job"])
+@pytest.mark.parametrize(
+    "kind", ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Rollout"]
+)
 def test_a_pod_is_found_in_every_kind_that_makes_pods(kind: str) -> None:
     found = asked(a_manifest(kind), CLUSTER)
 
     assert found.name == f"{kind} default/new"
     assert pod_requests(found.pod_class).incoming["cpu"] == 1000
-    expected = {"Pod": "", "Deployment": "ReplicaSet"}.get(kind, kind)
+    expected = {"Pod": "", "Deployment": "ReplicaSet", "Rollout": "ReplicaSet"}.get(kind, kind)
     assert found.pod_class.owner.kind == expected
 
 
@@ -94,6 +96,12 @@ def test_a_priority_class_gives_its_priority_and_the_default_class_its_own() -> 
     assert asked(a_manifest(priorityClassName="vital"), cluster).pod_class.priority == 1000
 
 
+def test_the_classes_that_every_api_server_makes_need_not_be_recorded() -> None:
+    found = asked(a_manifest(priorityClassName="system-node-critical"), CLUSTER)
+
+    assert found.pod_class.priority == 2_000_001_000
+
+
 def test_a_priority_class_says_whether_its_pods_preempt_unless_they_say_it_themselves() -> None:
     classes = [{"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}]
     cluster = a_snapshot(nodes=[a_node("a")], priorityclasses=classes)
@@ -149,11 +157,14 @@ def test_a_namespace_is_that_of_the_file_or_of_the_option() -> None:
     ("content", "words"),
     [
         ("[]", "is not a Kubernetes object"),
-        ("", "is not a Kubernetes object"),
+        ("", "holds no Kubernetes object"),
         ('{"kind": "Node\\u001b[2J"}', "makes no pods"),
         ('{"kind": {"a": 1}}', "makes no pods"),
-        ('{"kind": "DaemonSet"}', "one pod on each node"),
-        ("kind: Pod\n---\nkind: Pod\n", "a second document"),
+        ("kind: Pod\n---\nkind: Pod\n", "2 objects make pods"),
+        (
+            {"kind": "Rollout", "spec": {"workloadRef": {"kind": "Deployment", "name": "a"}}},
+            "of Deployment a",
+        ),
         ({"kind": "Deployment"}, "has no spec"),
         ({"kind": "Deployment", "spec": {}}, "has no template"),
         ({"kind": "Deployment", "spec": "x"}, "has no template"),
@@ -229,8 +240,8 @@ def test_the_list_of_one_object_that_kubectl_prints_for_a_selector_is_that_objec
     two = one | {"items": [a_manifest(), a_manifest()]}
 
     assert asked(one, CLUSTER).name == "Deployment default/new"
-    assert "a List of 2 objects" in error_of(two)
-    assert "a List of 0 objects" in error_of({"kind": "List"})
+    assert "2 objects make pods: pod/new, pod/new" in error_of(two)
+    assert "'List' makes no pods" in error_of({"kind": "List"})
 
 
 def test_a_mistake_in_the_only_object_of_a_list_is_shown_where_it_stands() -> None:

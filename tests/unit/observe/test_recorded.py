@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.kinds import KINDS
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
@@ -189,3 +190,23 @@ def test_where_a_recording_is_read_again_decides_nothing(
         observation.server,
     )
     assert again.starts == observation.starts
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"major": "1", "minor": "34", "gitVersion": "v1.34.2"}',
+        b'{"clientVersion": {"gitVersion": "v1.36.0"}, "serverVersion": {"gitVersion": "v1.34.2"}}',
+    ],
+)
+def test_a_version_that_kubectl_printed_is_that_of_the_api_server(content: bytes) -> None:
+    recording = replace(a_recording(None, nodes=[]), documents={"version.json": content})
+
+    assert observation_of(build_snapshot(recording), "").server.version == "v1.34.2"
+
+
+def test_a_version_that_cannot_be_read_is_refused_with_how_to_write_it() -> None:
+    recording = replace(a_recording(None, nodes=[]), documents={"version.json": b"v1.34.2"})
+
+    with pytest.raises(InputError, match="write it with: kubectl get --raw /version"):
+        observation_of(build_snapshot(recording), "")

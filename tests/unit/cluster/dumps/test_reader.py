@@ -101,7 +101,7 @@ def test_unused_files_are_reported_and_hidden_files_are_not_read(folder: Path) -
         "config.json: v1 ConfigMap is not used",
         "odd.json: an item that is not a Kubernetes object",
         "old.json: policy/v1beta1 PodList is not used",
-        "values.yaml: not read; of YAML files only scheduler-config.yaml is",
+        "values.yaml: not read: what has no kind is not a list of Kubernetes objects",
     ]
 
 
@@ -261,21 +261,25 @@ def test_deployments_and_claims_that_others_name_show_that_their_namespace_was_n
     assert "lack shop/orders;" in DumpReader(folder).read().unread["persistentvolumeclaims"]
 
 
-def test_yaml_by_either_ending_is_why_a_kind_was_not_read(folder: Path) -> None:
+def test_a_kind_whose_file_cannot_be_read_is_unread_for_that_reason(folder: Path) -> None:
     (folder / "services.yml").write_text("kind: List")
-    (folder / "jobs.yaml").write_text("kind: List")
+    (folder / "jobs.yaml").write_text("kind: [")
 
     unread = DumpReader(folder).read().unread
 
-    assert unread["services"] == "services.yml is YAML: write it with: kubectl get KIND -A -o json"
-    assert unread["jobs"].startswith("jobs.yaml is YAML: ")
+    assert "services.yml: " in unread["services"]
+    assert "missing required field `items`" in unread["services"]
+    assert unread["jobs"].startswith("jobs.yaml: is not valid YAML: ")
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
         (b"", "is empty"),
-        (b"apiVersion: v1", "is YAML"),
+        (b"apiVersion: v1", "is not a list of Kubernetes objects"),
+        (b"kind: PodList\nitems:\n- [", ":4:1: is not valid YAML"),
+        (b"kind: PodList\nitems: &a [*a]", "its aliases stand for more than"),
+        (b"--- \n", "is empty"),
         (b'E1128 11:00:01.1 7 memcache.go:265] "down"\n{}', "not JSON as kubectl writes it"),
         (b"[1, 2]", "not JSON as kubectl writes it"),
         (b'{"kind": "PodList"}', "missing required field `items`"),
