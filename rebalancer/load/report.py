@@ -196,8 +196,8 @@ def percent_of_allocatable(usage: FloatArray, pod_count: IntArray, allocatable: 
     """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where unknown."""
     amounts = with_pods(usage, pod_count)
     known = allocatable > 0
-    if known.all():
-        return 100.0 * amounts / allocatable
+    if np.count_nonzero(known) == known.size:
+        return np.asarray(100.0 * amounts / allocatable, np.float64)
     return np.where(known, 100.0 * amounts / np.where(known, allocatable, 1.0), np.nan)
 
 

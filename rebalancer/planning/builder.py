@@ -178,11 +178,14 @@ class UsedLimits(msgspec.Struct):
         yield "per_node", pod.source, limits.per_node
         yield "per_namespace", pod.namespace, limits.per_namespace
         yield "per_workload", workload.key, limits.per_workload.of(workload.desired or 0)
-        yield from ((item.setting, item.setting, item.allows) for item in self.bounds if item.counts(pod))
+        for item in self.bounds:
+            if item.counts(pod):
+                yield item.setting, item.setting, item.allows
 
     def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
-        return tuple(name for name, by, most in self._counting(pod) if self.counts[name][by] >= most)
+        counts = self.counts
+        return tuple([name for name, by, most in self._counting(pod) if counts[name][by] >= most])
 
     def refusal(self, pod: Candidate) -> NotMoved | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""

@@ -18,6 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
+import msgspec
+
 from rebalancer.cluster import quantities, records
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
 from rebalancer.cluster.pod_classes import PodClass
@@ -34,6 +36,15 @@ _CLAIMED = ("requests.storage", ".storageclass.storage.k8s.io/")
 _OF_CLAIMS = "VolumeAttributesClass"  # the one scope that selects claims and no pods
 
 
+class _Counting(msgspec.Struct, frozen=True, eq=False):
+    """A quota as it counts the pods of one class."""
+
+    makes_claims: bool  # it counts claims, and each pod makes some
+    # In the order in which they refuse: resource, what a pod takes, what is used in words, and what is left.
+    room: tuple[tuple[str, Fraction, str, Fraction], ...]
+    refusal: str  # why it admits no pod, whatever is left; empty where that alone decides
+
+
 class Quotas:
     """The quotas of a cluster, by namespace."""
 
@@ -45,6 +56,7 @@ class Quotas:
         listing = snapshot.recording.listings.get(RESOURCE_QUOTAS.plural)
         self._unreadable = {item.namespace: str(item) for item in listing.malformed} if listing else {}
         self._usage: dict[PodClass, Mapping[str, Fraction]] = {}
+        self._counted: dict[tuple[int, PodClass], _Counting] = {}  # by the id of a quota and the class
 
     def lacking(self, pod: PodClass, others: Sequence[PodClass] = (), leaving: PodClass | None = None) -> str:
         """Which quota would refuse one more pod of a class, and why; empty when none would.
@@ -70,9 +82,40 @@ class Quotas:
         others: Sequence[PodClass],
         leaving: PodClass | None,
     ) -> str:
-        ephemeral = any(volume.ephemeral for volume in pod.spec.volumes or ())
-        if leaving is None and ephemeral and any(map(_counts_claims, _hard(quota))):
+        counting = self._counting(quota, pod)
+        if leaving is None and counting.makes_claims:
             return "it counts claims, of which the replacement's ephemeral volumes make new ones"
+        for resource, wanted, used, left in counting.room:
+            left_beside = left
+            for other in others:
+                left_beside -= self._in(quota, other, resource)
+            if leaving is not None:
+                left_beside += self._in(quota, leaving, resource)
+            if wanted > left_beside:
+                beside = f", and this wave makes {len(others)} more beside it" if others else ""
+                place = "its replacement" if leaving is not None else "a second one"
+                words = f"{used} of {_text(quota, resource)} used{beside}"
+                return f"has no room for {place} in {resource}: {words}"
+        return counting.refusal
+
+    def _counting(self, quota: records.ResourceQuota, pod: PodClass) -> _Counting:
+        key = id(quota), pod
+        if key not in self._counted:
+            room: list[tuple[str, Fraction, str, Fraction]] = []
+            makes_claims = False
+            try:
+                if any(volume.ephemeral for volume in pod.spec.volumes or ()):
+                    makes_claims = any(map(_counts_claims, _hard(quota)))
+                refusal = self._read_room(quota, pod, room)
+            except ValueError as error:
+                refusal = f"it cannot be compared with the pod: {error}"
+            self._counted[key] = _Counting(makes_claims, tuple(room), refusal)
+        return self._counted[key]
+
+    def _read_room(
+        self, quota: records.ResourceQuota, pod: PodClass, room: list[tuple[str, Fraction, str, Fraction]]
+    ) -> str:
+        """Fill in ``room``, see ``_Counting``; returns what else refuses pods of the class."""
         if not _selects(quota, pod.spec):
             return ""
         hard = _hard(quota)
@@ -86,14 +129,7 @@ class Quotas:
             used = (quota.status.used or {}).get(resource)
             if used is None:
                 return f"it does not say yet how much {resource} is used, and admits no pod until it does"
-            left = hard[resource] - quantities.parse(used)
-            left -= sum((self._in(quota, other, resource) for other in others), Fraction(0))
-            left += self._in(quota, leaving, resource) if leaving is not None else 0
-            if usage[resource] > left:
-                beside = f", and this wave makes {len(others)} more beside it" if others else ""
-                place = "its replacement" if leaving is not None else "a second one"
-                words = f"{used} of {_text(quota, resource)} used{beside}"
-                return f"has no room for {place} in {resource}: {words}"
+            room.append((resource, usage[resource], used, hard[resource] - quantities.parse(used)))
         return ""
 
     def _in(self, quota: records.ResourceQuota, pod: PodClass, resource: str) -> Fraction:

@@ -102,6 +102,10 @@ class FreedRoom:
             np.bool_,
         )
 
+    def __bool__(self) -> bool:
+        """Whether any pod waits."""
+        return bool(len(self._waiting))
+
     def may_be_taken_by(self, row: PodRow, source: NodeRow, state: ClusterState) -> list[int]:
         """The classes whose requests fit once a pod has left its node, and which labels and taints admit.
 
@@ -279,13 +283,23 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     branches: tuple[tuple[Branch, ...], ...]  # the same by start index; empty where the scheduler draws
     weights: FloatArray  # (scenarios,) how likely each scenario is
     unacceptable: float  # chance of an unacceptable landing
-    gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
+    acceptable: tuple[Landings, ...]  # those of each placement, apart from the state; none of a refused move
     refused: NotMoved | None  # why the pod should stay, the plan's confidence aside
     sampled: bool  # what refuses it is in the sample of the nodes that the scheduler looks at by chance only
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
     beside: float = 0.0  # chance that it joins another replica, which the pod did not before
     emptied: float = 0.0  # chance that it leaves a zone without any replica, for one that has some
     spread_cost: float = 0.0  # what that costs, see ``Spread``
+
+    @property
+    def gain(self) -> FloatArray:
+        """(resources,) points, least over the acceptable landings; inf where the node is not hot."""
+        least = np.full(len(self.candidate.points), np.inf)
+        for landings in self.acceptable:
+            gains = self.candidate.wish.purpose.gains(landings)
+            if gains is not None:
+                least = np.minimum(least, gains.min(axis=0))
+        return least
 
     def landings(self) -> LandingDistribution:
         """The mean over all scenarios; no node where nothing is placed."""
@@ -301,12 +315,16 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         return LandingDistribution(rows, chance)
 
 
-class _Score(msgspec.Struct, eq=False):
-    """What the placements of one evaluation add up to."""
+class _Score(msgspec.Struct, frozen=True, eq=False):
+    """Which of the landings of one placement are acceptable in a scenario."""
 
-    unacceptable: float
-    gain: FloatArray
+    unacceptable: float  # chance of one that is not
+    landings: Landings | None = None  # None where there are none
+    good: BoolArray | None = None  # (landings,)
     refusal: Callable[[], NotMoved] | None = None  # for the likeliest of the unacceptable landings
+
+
+_NOTHING_PLACED = _Score(0.0)
 
 
 class _InScenario(msgspec.Struct, eq=False):
@@ -314,7 +332,7 @@ class _InScenario(msgspec.Struct, eq=False):
 
     scenario: Scenario
     before: FloatArray  # (resources,) percent of the node that is left
-    worst: _Score
+    worst: _Score = _NOTHING_PLACED
     placements: list[Placement] = []
     bad_later: list[Placement] = []  # those that refuse the move although this wave's pods may be gone
     sampled: bool = False
@@ -324,6 +342,22 @@ class _InScenario(msgspec.Struct, eq=False):
     def refuses(self) -> bool:
         """Whether a landing is not acceptable, whose chance does not matter where no samples are taken."""
         return self.worst.unacceptable > _NEGLIGIBLE
+
+    @property
+    def acceptable(self) -> Iterator[Landings]:
+        """The acceptable landings of each placement, by what is told of estimates."""
+        for score in self.scores.values():
+            landings = score.landings
+            if landings is None or score.good is None or not np.count_nonzero(score.good):
+                continue
+            yield Landings(
+                landings.pod,
+                landings.source,
+                landings.rows[score.good],
+                landings.before,
+                landings.after[score.good],
+                landings.points,
+            )
 
 
 def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, ...]:
@@ -352,6 +386,16 @@ def placements_of(
     with with_predecessor(state, candidate.row, candidate.source, predecessor):
         views = schedulers.views(candidate.replacement)
         return [item.place(state, candidate.replacement) for item in views]
+
+
+def _mean_mass(found: Sequence[_InScenario]) -> float:
+    """The chance of an unacceptable landing by the worst placement of each scenario; 1 where one is sure."""
+    masses = np.array([item.worst.unacceptable for item in found])
+    most = float(masses.max())
+    if most >= 1.0 or most == 0.0:
+        return min(most, 1.0)
+    chances = np.array([item.scenario.chance for item in found])
+    return float((masses * chances).sum() / chances.sum())
 
 
 class MoveEvaluator:
@@ -397,18 +441,12 @@ class MoveEvaluator:
         refuses it ends the evaluation, and ``by_scenario`` is of moves that are not refused. An explanation
         asks for the landings of refused moves too: ``complete``.
         """
-        gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         if tolerated is None:
             tolerated = 1.0 - self._inputs.policy.planning.confidence
         percents = scenarios.percents(candidate.source)
-        found = [
-            _InScenario(scenario, before, _Score(0.0, gain))
-            for scenario, before in zip(scenarios.all, percents, strict=True)
-        ]
+        found = list(map(_InScenario, scenarios.all, percents))
         del found[self._look(candidate, found, np.inf if complete else tolerated + _ROUNDING) :]
-        masses = [item.worst.unacceptable for item in found]
-        chances = scenarios.chances[: len(found)]
-        mass = 1.0 if max(masses) >= 1.0 else float(np.average(masses, weights=chances))
+        mass = _mean_mass(found)
         refusing = [item for item in found if item.refuses]
         refused = refusing[0].worst.refusal() if refusing and refusing[0].worst.refusal else None
         sampled = all(item.sampled for item in refusing)
@@ -421,7 +459,7 @@ class MoveEvaluator:
             tuple(branches_of(item.placements, item.scenario.starts) for item in found) if shown else (),
             np.array([item.scenario.chance for item in shown]),
             mass,
-            np.min([item.worst.gain for item in found], axis=0),
+            tuple(each for item in shown for each in item.acceptable),
             refused,
             sampled,
             stays and self._holds_later(candidate, found, tolerated + _ROUNDING if sampled else _NEGLIGIBLE),
@@ -437,25 +475,28 @@ class MoveEvaluator:
         before any of them is in a second one. Never refused, where infinitely much is ``tolerated``.
         """
         at_least = 0.0
-        states = [self._states(candidate, item.scenario) for item in found]
-        for number, (at, item) in itertools.product(range(len(states[0])), enumerate(found)):
-            before = item.worst.unacceptable
-            taken = "" if number else self._room_taken(candidate, item.scenario)
-            if taken:
-                item.worst = _Score(1.0, item.worst.gain, partial(NotMoved, Reason.ROOM_TAKEN, taken))
-            elif number == 0 or item.placements:
-                self._place_in(candidate, item, *states[at][number])
-            at_least += item.scenario.chance * (item.worst.unacceptable - before)
-            settled = item.refuses and (not item.sampled or item.worst.unacceptable >= 1.0)
-            if tolerated < np.inf and (settled or at_least > tolerated):
-                return len(found) if number else at + 1
+        is_first = True
+        for is_later, predecessor in self._courses(candidate, found[0].scenario):
+            for at, item in enumerate(found):
+                before = item.worst.unacceptable
+                taken = self._room_taken(candidate, item.scenario) if is_first else ""
+                if taken:
+                    item.worst = _Score(1.0, refusal=partial(NotMoved, Reason.ROOM_TAKEN, taken))
+                elif is_first or item.placements:
+                    self._place_in(candidate, item, predecessor, is_later=is_later)
+                at_least += item.scenario.chance * (item.worst.unacceptable - before)
+                settled = item.refuses and (not item.sampled or item.worst.unacceptable >= 1.0)
+                if tolerated < np.inf and (settled or at_least > tolerated):
+                    return at + 1 if is_first else len(found)
+            is_first = False
         return len(found)
 
     def _place_in(
-        self, candidate: Candidate, found: _InScenario, state: ClusterState, predecessor: Predecessor
+        self, candidate: Candidate, found: _InScenario, predecessor: Predecessor, *, is_later: bool
     ) -> None:
-        """Place the replacement in one state of a scenario."""
-        is_later = state is found.scenario.after_termination
+        """Place the replacement in one state of a scenario; ``is_later``: once this wave's pods are gone."""
+        scenario = found.scenario
+        state = scenario.after_termination if is_later else scenario.while_terminating
         for placement in self._place(candidate, state, predecessor):
             found.placements.append(placement)
             found.sampled |= placement.is_sampled
@@ -465,9 +506,8 @@ class MoveEvaluator:
                 found.scores[id(placement.chance)] = score
             if is_later and score.unacceptable > _NEGLIGIBLE:
                 found.bad_later.append(placement)
-            gain = np.minimum(found.worst.gain, score.gain)
-            found.worst = max(found.worst, score, key=lambda item: item.unacceptable)
-            found.worst.gain = gain
+            if score.unacceptable > found.worst.unacceptable:
+                found.worst = score
 
     def _holds_later(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> bool:
         """Whether nothing that was found refuses the move once all pods that this wave evicts are gone."""
@@ -486,32 +526,34 @@ class MoveEvaluator:
         self, candidate: Candidate, scenarios: Scenarios, landings: Sequence[LandingDistribution]
     ) -> tuple[float, float, float]:
         """The chances to join another replica and to empty a zone, and the cost; 0 of refused moves."""
-        found = np.zeros(3)
-        if len(landings) == len(scenarios.all):
-            for scenario, landing in zip(scenarios.all, landings, strict=True):
-                state = scenario.after_termination
-                lost = self._landing_check.spread.lost(state, candidate.row, candidate.source, landing.rows)
+        if len(landings) != len(scenarios.all):
+            return 0.0, 0.0, 0.0
+        total = np.zeros(3)
+        for scenario, landing in zip(scenarios.all, landings, strict=True):
+            state = scenario.after_termination
+            lost = self._landing_check.spread.lost(state, candidate.row, candidate.source, landing.rows)
+            if lost.cost.any():
                 parts = np.stack([lost.beside, lost.emptied, lost.cost])
-                found += scenario.chance * (parts @ landing.chance)
-        beside, emptied, cost = found.tolist()
+                total += scenario.chance * (parts @ landing.chance)
+        beside, emptied, cost = total.tolist()
         return beside, emptied, cost
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
-        states = len(timings(candidate, self._inputs)) * (2 if scenarios.all[0].is_terminating else 1)
-        waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
-        waiting = min(waiting, MAX_WAITING_CLASSES)
-        return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
+        courses = len(self._courses(candidate, scenarios.all[0]))
+        waiting = 0
+        if self._freed:
+            waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
+            waiting = min(waiting, MAX_WAITING_CLASSES)
+        return len(scenarios.all) * (courses * self._schedulers.max_views + waiting)
 
-    def _states(self, candidate: Candidate, scenario: Scenario) -> list[tuple[ClusterState, Predecessor]]:
-        """The states in which a replacement may be placed, and what its predecessor does then.
+    def _courses(self, candidate: Candidate, scenario: Scenario) -> Sequence[tuple[bool, Predecessor]]:
+        """In which states a replacement may be placed: later or in this wave, and what its predecessor does.
 
         Pods that were evicted before it in the same wave may be gone already or not, whatever the policy.
         """
-        states = [scenario.after_termination, scenario.while_terminating]
-        return list(
-            itertools.product(states[: 1 + scenario.is_terminating], timings(candidate, self._inputs))
-        )
+        times = (True, False) if scenario.is_terminating else (True,)
+        return tuple(itertools.product(times, timings(candidate, self._inputs)))
 
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
@@ -531,6 +573,8 @@ class MoveEvaluator:
 
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""
+        if not self._freed:
+            return ""
         waiting = self._may_be_taken_by(candidate, scenario)
         if not waiting:
             return ""
@@ -552,16 +596,15 @@ class MoveEvaluator:
         self, candidate: Candidate, found: _InScenario, placement: Placement, *, is_over: bool
     ) -> _Score:
         """The chance of an unacceptable landing in this wave, or once it ``is_over``."""
-        nothing_gained = np.full_like(found.before, np.inf)
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
-            return _Score(1.0, nothing_gained, partial(NotMoved, Reason.NO_LANDING, why))
+            return _Score(1.0, refusal=partial(NotMoved, Reason.NO_LANDING, why))
         scenario = found.scenario
-        state = found.scenario.after_termination
+        state = scenario.after_termination
         chance = placement.chance_from(scenario.starts)
-        possible = chance > _NEGLIGIBLE
-        rows = placement.feasible[possible]
-        chance = chance[possible]
+        possible = (chance > _NEGLIGIBLE).nonzero()[0]
+        rows = placement.feasible.take(possible)
+        chance = chance.take(possible)
         usage = scenario.usage
         pod_count = state.pod_count
         if scenario.is_terminating and not is_over:
@@ -583,11 +626,10 @@ class MoveEvaluator:
             once_gone=partial(self.once_gone, candidate, state),
         )
         good = check.acceptable(landings, purpose)
-        gains = purpose.gains(landings) if good.any() else None
-        least = nothing_gained if gains is None else np.min(gains[good], axis=0)
-        return _Score(
-            float(chance[~good].sum()), least, partial(self._refusal, landings, purpose, chance, good)
-        )
+        if np.count_nonzero(good) == len(good):
+            return _Score(0.0, landings, good)
+        unacceptable = float(chance[~good].sum())
+        return _Score(unacceptable, landings, good, partial(self._refusal, landings, purpose, chance, good))
 
     def _refusal(self, landings: Landings, purpose: Purpose, chance: FloatArray, good: BoolArray) -> NotMoved:
         check = self._landing_check

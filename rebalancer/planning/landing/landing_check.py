@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
-from rebalancer.load.report import PERCENT_RESOURCES, LoadReport, percent_of_allocatable
+from rebalancer.load.report import PERCENT_RESOURCES, LoadReport, percent_of_allocatable, with_pods
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.purpose import Landings, Peer, Purpose
@@ -66,6 +66,16 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     if inputs.now - nodes.ready_since[row] < JUST_READY_SECONDS:
         return "became Ready only just now"
     return ""
+
+
+def _of_any(by_resource: BoolArray) -> BoolArray:
+    """(nodes,) whether any of (nodes, resources) is true."""
+    return np.asarray(np.logical_or.reduce(by_resource, axis=1), np.bool_)
+
+
+def _of_all(by_resource: BoolArray) -> BoolArray:
+    """(nodes,) whether all of (nodes, resources) are true."""
+    return np.asarray(np.logical_and.reduce(by_resource, axis=1), np.bool_)
 
 
 class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
@@ -116,36 +126,41 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
             return np.zeros_like(to_cool)
         return to_cool
 
-    def _may_gain(self, landings: Landings) -> BoolArray:
+    def _may_gain(self, landings: Landings, must_cool: BoolArray) -> BoolArray:
         """(resources,) in one of which a landing has to gain: where the pod takes nothing it gains none."""
-        must_cool = self._must_cool(landings)
         return must_cool & (landings.points > 0.0) if self.relieves else must_cool
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
-        return np.where(self._may_gain(landings), landings.before - landings.after, np.inf)
+        may_gain = self._may_gain(landings, self._must_cool(landings))
+        return np.where(may_gain, landings.before - landings.after, np.inf)
 
-    def _worse(self, landings: Landings) -> BoolArray:
+    @staticmethod
+    def _worse(landings: Landings, must_cool: BoolArray) -> BoolArray:
         """(nodes, resources) in which a landing is fuller than the node left, by what the pod brings too."""
-        brings = self._must_cool(landings) & ~(landings.points <= 0.0)
+        brings = must_cool & ~(landings.points <= 0.0)
         return brings & ~(landings.after <= landings.before + _ROUNDING)
 
-    def _least(self, landings: Landings) -> FloatArray:
+    def _least(self, landings: Landings, must_cool: BoolArray) -> FloatArray:
         """(resources,) points, one of which is enough if no replicas lose their spread; inf where none is."""
         above = landings.before - self.hotness.cool_to[landings.source]
-        return np.where(self._may_gain(landings), np.minimum(self.min_gain, above), np.inf)
+        return np.where(self._may_gain(landings, must_cool), np.minimum(above, self.min_gain), np.inf)
 
     def serves(self, landings: Landings) -> BoolArray:
         """(nodes,) whether each node gains enough in one resource, and is worse in none."""
-        if not self._must_cool(landings).any():
+        must_cool = self._must_cool(landings)
+        if not np.count_nonzero(must_cool):
             return np.ones(len(landings.rows), np.bool_)
-        least = self._least(landings)
+        least = self._least(landings, must_cool)
         gains = landings.before - landings.after + _ROUNDING
-        served = np.asarray((gains >= least).any(axis=1), np.bool_)
-        served &= ~self._worse(landings).any(axis=1)
+        not_worse = ~_of_any(self._worse(landings, must_cool))
         most_times = 1.0 + MOST_LOST * self.spread_weight
-        if (served & ~(gains >= least * most_times).any(axis=1)).any():  # looked up only where it matters
-            served &= (gains >= least * self._times(landings)[:, None]).any(axis=1)
+        enough = _of_any(gains >= least * most_times) & not_worse  # whatever replicas lose
+        if np.count_nonzero(enough) == len(enough):
+            return enough
+        served = _of_any(gains >= least) & not_worse
+        if np.count_nonzero(served) > np.count_nonzero(enough):
+            served &= _of_any(gains >= least * self._times(landings)[:, None])
         return served
 
     def _times(self, landings: Landings) -> FloatArray:
@@ -161,19 +176,19 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         if not must_cool.any():
             return ""
         names = self.hotness.names
-        worse = np.flatnonzero(self._worse(landings)[at])
+        worse = np.flatnonzero(self._worse(landings, must_cool)[at])
         if len(worse):
             column = int(worse[0])
             return (
                 f"would be at {landings.after[at, column]:.1f} % {names[column]}, above the "
                 f"{landings.before[column]:.1f} % of the node that it leaves"
             )
-        may_gain = np.flatnonzero(self._may_gain(landings))
+        may_gain = np.flatnonzero(self._may_gain(landings, must_cool))
         if not len(may_gain):
             hot = " and ".join(names[column] for column in np.flatnonzero(must_cool).tolist())
             return f"would take over nothing of the {hot} in which its node must cool"
         gains = landings.before - landings.after[at]
-        least = self._least(landings)
+        least = self._least(landings, must_cool)
         column = int(may_gain[np.argmax(np.nan_to_num(gains - least, nan=-np.inf)[may_gain])])
         points = float(gains[column])
         asked = float(least[column])
@@ -193,11 +208,13 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
         """minGain, where something is gained and not enough; None where no setting would help."""
-        if not self._must_cool(landings).any():
+        must_cool = self._must_cool(landings)
+        if not must_cool.any():
             return ()
-        least = self._least(landings)
+        least = self._least(landings, must_cool)
         gains = landings.before - landings.after[at]
-        if self._worse(landings)[at].any() or not (gains > 0)[self._may_gain(landings)].any():
+        may_gain = self._may_gain(landings, must_cool)
+        if self._worse(landings, must_cool)[at].any() or not (gains > 0)[may_gain].any():
             return None
         if (gains + _ROUNDING >= least * self._times(landings)[at]).any():
             return ()
@@ -237,6 +254,7 @@ class LandingCheck:
         """
         self._peers: Sequence[Peer] = ()
         self._lingering = lingering
+        self._lingers = bool(np.count_nonzero(lingering))
         self.spread = spread
         self.settling = settling
         self.excluded = excluded_destinations(inputs, {**filling, **settling})
@@ -244,11 +262,17 @@ class LandingCheck:
         self._usable[list(self.excluded)] = False
         self._hotness = hotness
         self._allocatable = inputs.load.allocatable
+        self._knows_all = bool((self._allocatable > 0).all())
         self._names = inputs.snapshot.nodes.names
         self._resources = inputs.load.percent_resources
         most = inputs.policy.planning.max_after
         # (resources,) percent of allocatable up to which a landing may fill any node
         self._max_after = np.array([most.get(name, np.inf) for name in self._resources], np.float64)
+        every = np.arange(len(inputs.snapshot.nodes))
+        # (nodes, resources) percent up to which a landing may fill each node, whatever the move is for, and
+        # where it relieves another node
+        self._most_of_all = np.minimum(hotness.most(every), self._max_after)
+        self._most_of_relief = np.minimum(hotness.hot_above, self._max_after)
 
     def beside(self, peers: Sequence[Peer]) -> LandingCheck:
         """The same check, which also asks these strategies what a landing would spoil."""
@@ -260,43 +284,59 @@ class LandingCheck:
         self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
     ) -> FloatArray:
         """(rows, resources) percent of allocatable with one more pod on each of the rows."""
-        usage = usage[rows] + self._lingering[rows] + pod_usage
-        return percent_of_allocatable(usage, pod_count[rows] + 1, self._allocatable[rows])
+        there = usage.take(rows, axis=0)
+        if self._lingers:
+            there += self._lingering[rows]
+        there += pod_usage
+        count = pod_count.take(rows) + 1
+        allocatable = self._allocatable.take(rows, axis=0)
+        if not self._knows_all:
+            return percent_of_allocatable(there, count, allocatable)
+        return np.asarray(100.0 * with_pods(there, count) / allocatable, np.float64)
 
     def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
-        cool = self._cool_enough(landings.after, self._most(rows, purpose)).all(axis=1)
+        good = _of_all(self._cool_enough(landings.after, self._most(rows, purpose)))
+        good &= self._usable.take(rows)
         stays = rows == landings.source
-        good = np.where(stays, purpose.own_node, self._usable[rows] & cool)
-        if not good.any():  # most landings that are looked at: what a strategy asks for costs more to tell
-            return np.asarray(good, np.bool_)
+        if purpose.own_node:
+            good |= stays
+        else:
+            good &= ~stays
+        if not np.count_nonzero(good):  # most that are looked at: what a strategy asks for costs more to tell
+            return good
         good &= _of_each(purpose.serves(landings), landings, purpose)
         for peer in self._peers:
             spoils = peer.spoils(landings) if landings.state is not None and good.any() else None
             if spoils is not None:
                 good &= stays | ~_of_each(spoils, landings, peer)
-        return np.asarray(good, np.bool_)
+        return good
 
-    def _by_rules(self, rows: IntArray, purpose: Purpose) -> FloatArray:
-        """(rows, resources) up to which the rules of hot nodes let a landing fill each node."""
+    def _by_rules(self, row: int, purpose: Purpose) -> FloatArray:
+        """(resources,) up to which the rules of hot nodes let a landing fill a node."""
         if not isinstance(purpose, CoolerNode) or not purpose.relieves:
-            return self._hotness.most(rows)
-        levels = self._hotness.hot_above[rows]
-        for row, most in (purpose.fills or {}).items():
-            levels[rows == row] = most
-        return levels
+            return np.asarray(self._hotness.most(np.array([row]))[0], np.float64)
+        if purpose.fills is not None and row in purpose.fills:
+            return purpose.fills[row]
+        return np.asarray(self._hotness.hot_above[row], np.float64)
 
     def _most(self, rows: IntArray, purpose: Purpose) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""
-        return np.minimum(self._by_rules(rows, purpose), self._max_after)
+        if not isinstance(purpose, CoolerNode) or not purpose.relieves:
+            return self._most_of_all.take(rows, axis=0)
+        most = self._most_of_relief.take(rows, axis=0)
+        for row, levels in (purpose.fills or {}).items():
+            most[rows == row] = np.minimum(levels, self._max_after)
+        return most
 
     @staticmethod
     def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
         """Whether percentages are low enough; unknown ones fail, except of resources no rule mentions."""
         cool = np.asarray(after <= most, np.bool_)
-        others = slice(len(PERCENT_RESOURCES), None)
-        cool[..., others] |= np.isinf(most[..., others])
+        if after.shape[-1] > len(PERCENT_RESOURCES):
+            others = slice(len(PERCENT_RESOURCES), None)
+            cool[..., others] |= np.isinf(most[..., others])
         return cool
 
     def why_not(self, landings: Landings, at: int, purpose: Purpose) -> str:
@@ -309,9 +349,9 @@ class LandingCheck:
             return f"{name} {objection}" if objection else ""
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
-        by_rule = self._by_rules(np.array([row]), purpose)[0]
-        most = self._most(np.array([row]), purpose)[0]
-        cool = self._cool_enough(after, most)
+        by_rule = self._by_rules(row, purpose)
+        most = np.minimum(by_rule, self._max_after)
+        cool = self._cool_enough(after, most).tolist()
         for column, resource in enumerate(self._resources):
             if not cool[column]:
                 level = "an unknown level of" if np.isnan(after[column]) else f"{after[column]:.1f} %"
@@ -343,15 +383,15 @@ class LandingCheck:
         """
         row = int(landings.rows[at])
         after = landings.after[at]
-        rows = np.array([row])
         if row == landings.source or row in self.excluded:
             return ()
-        if not self._cool_enough(after, self._by_rules(rows, purpose)[0]).all():
+        by_rule = self._by_rules(row, purpose)
+        if not self._cool_enough(after, by_rule).all():
             return ()
         of_purpose = purpose.settings_behind(landings, at)
         if of_purpose is None:
             return ()
         if self._spoiled(landings, at):
             return ()
-        fills = not self._cool_enough(after, self._most(rows, purpose)[0]).all()
+        fills = not self._cool_enough(after, np.minimum(by_rule, self._max_after)).all()
         return ("planning.maxAfter",) * fills + of_purpose

@@ -95,9 +95,14 @@ class LandingDraws:
 
 def mean_of(placements: Sequence[Placement], nodes: int, starts: Starts = ANY_START) -> LandingDistribution:
     """The chances of several placements, averaged, if the searches start at one of these."""
-    total = np.zeros(nodes)
     # Placements that cannot differ share their chances.
     alike = Counter(id(placement.chance) for placement in placements)
+    if len(alike) == 1:
+        only = placements[0]
+        chance = len(placements) * only.chance_from(starts) / len(placements)
+        likely = (chance > _NEGLIGIBLE).nonzero()[0]
+        return LandingDistribution(only.feasible.take(likely), chance.take(likely))
+    total = np.zeros(nodes)
     for placement in {id(placement.chance): placement for placement in placements}.values():
         total[placement.feasible] += alike[id(placement.chance)] * placement.chance_from(starts)
     rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
@@ -312,29 +317,34 @@ class Scenarios:
         of the pod, (measured resources,), where it leaves and where it lands.
         """
         rows = _distinct(np.concatenate([landing.rows for landing in landings]))
-        chances = np.zeros((len(landings), len(rows)))
-        for at, (scenario, landing) in enumerate(zip(self.all, landings, strict=True)):
-            chances[at, rows.searchsorted(landing.rows)] = scenario.chance * landing.chance
         likeliest = self.likeliest
-        source_usage = np.stack([likeliest.usage[source], likeliest.usage[source] - relief])
+        usage_there = self.all[0].usage.take(rows, axis=0)
+        pods_there = self.all[0].after_termination.pod_count.take(rows)
+        if len(self.all) > 1:
+            chances = np.zeros((len(landings), len(rows)))
+            for at, (scenario, landing) in enumerate(zip(self.all, landings, strict=True)):
+                chances[at, rows.searchsorted(landing.rows)] = scenario.chance * landing.chance
+            for place, at in enumerate(chances.argmax(axis=0).tolist()):
+                row = rows[place]
+                usage_there[place] = self.all[at].usage[row]
+                pods_there[place] = self.all[at].after_termination.pod_count[row]
+        source_usage = likeliest.usage[source]
         source_count = likeliest.after_termination.pod_count[source] - self._leaving[source]
-        of_source = percent_of_allocatable(
-            source_usage, np.array([source_count, source_count - 1]), self._allocatable[[source, source]]
-        )
-        likeliest_of_each = chances.argmax(axis=0), np.arange(len(rows))  # scenario and landing
-        there = np.stack([scenario.usage[rows] for scenario in self.all])[likeliest_of_each]
-        counts = np.stack([scenario.after_termination.pod_count[rows] for scenario in self.all])
-        count = counts[likeliest_of_each] - self._leaving[rows]
-        allocatable = self._allocatable[rows]
-        back = (rows == source)[:, None]  # where it lands again on its node it uses there what it did
-        return MoveEffect(
-            of_source[0],
-            of_source[1],
-            percent_of_allocatable(there, count, allocatable),
-            percent_of_allocatable(
-                np.where(back, there, there + usage), count + (rows != source), allocatable
+        count = pods_there - self._leaving.take(rows)
+        back = rows == source  # where it lands again on its node it uses there what it did
+        # Before and after of the source, then of each landing before and after.
+        percents = percent_of_allocatable(
+            np.concatenate(
+                [
+                    [source_usage, source_usage - relief],
+                    usage_there,
+                    np.where(back[:, None], usage_there, usage_there + usage),
+                ]
             ),
+            np.concatenate([[source_count, source_count - 1], count, count + ~back]),
+            self._allocatable.take(np.concatenate([[source, source], rows, rows]), axis=0),
         )
+        return MoveEffect(percents[0], percents[1], percents[2 : 2 + len(rows)], percents[2 + len(rows) :])
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""

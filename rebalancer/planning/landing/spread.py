@@ -35,7 +35,6 @@ from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.nodes import zone_key
 
 MOST_LOST = 2.0  # units that a landing costs at most: the last other node, and the last other zone
-_NOTHING = np.zeros(0, np.int64)
 
 
 class LostSpread(msgspec.Struct, frozen=True, eq=False):
@@ -56,31 +55,54 @@ class Spread:
         known = sorted({key for key in keys if any(key)})
         self._zone: IntArray = np.array([known.index(key) if any(key) else -1 for key in keys], np.int64)
         self._zones = len(known)
+        self._first_of: dict[str, tuple[IntArray, frozenset[int]]] = {}  # see ``_first``
 
     def lost(self, state: ClusterState, pod: PodRow, source: NodeRow, rows: IntArray) -> LostSpread:
         """What landings on each of the (nodes,) ``rows`` cost; ``state`` still has the pod."""
-        others = self._others(state, pod)
-        on_node = np.bincount(others, minlength=len(self._zone))
-        zones = self._zone[others]
-        in_zone = np.bincount(zones[zones >= 0], minlength=self._zones + 1)  # the last one for no zone
+        on_node = self._others(state, pod)
+        nodes_left = int(np.count_nonzero(on_node))
+        beside: BoolArray = np.zeros(len(rows), np.bool_)
+        emptied: BoolArray = np.zeros(len(rows), np.bool_)
+        if not nodes_left:
+            return LostSpread(beside, emptied, np.zeros(len(rows)))
+        if not on_node[source]:
+            beside = on_node.take(rows) > 0
         here = self._zone[source]
-        there = self._zone[rows]
-        beside = np.asarray((on_node[rows] > 0) & (on_node[source] == 0), np.bool_)
-        left = (here >= 0) & (there >= 0) & (there != here) & (in_zone[here] == 0)
-        emptied = np.asarray(left & (in_zone[there] > 0), np.bool_)
-        nodes_left, zones_left = (max(int(np.count_nonzero(count)), 1) for count in (on_node, in_zone))
+        zones_left = 1
+        if here >= 0 and self._zones > 1:
+            # Nodes without a zone have the last cell.
+            in_zone = np.bincount(self._zone % (self._zones + 1), on_node, self._zones + 1)
+            zones_left = max(int(np.count_nonzero(in_zone[:-1])), 1)
+            if not in_zone[here]:
+                there = self._zone.take(rows)
+                emptied = (there >= 0) & (there != here) & (in_zone[there] > 0)
         return LostSpread(beside, emptied, beside / nodes_left + emptied / zones_left)
 
     def _others(self, state: ClusterState, pod: PodRow) -> IntArray:
-        """The nodes of the other replicas, those that are leaving left out."""
+        """(nodes,) how many other replicas are on each, those that are leaving left out."""
         uid = state.classes[state.pod_class[pod]].owner.uid
-        made = state.added(len(self._pods), uid)  # replacements of the moves so far
-        rows = np.concatenate(
-            [self._workloads.staying_pods(uid) if uid else _NOTHING, np.array(made, np.int64)]
-        )
-        nodes = state.node.of(rows)
-        counts = (nodes >= 0) & (rows != pod) & (state.terminating.of(rows) == 0)
-        return np.asarray(nodes[counts], np.int64)
+        on_node, staying = self._first(state, uid)
+        on_node = on_node.copy()
+        if pod in staying and state.first_node(pod) >= 0:
+            on_node[state.first_node(pod)] -= 1
+        for other in state.touched(uid):
+            if other == pod:
+                continue
+            if other in staying and state.first_node(other) >= 0:
+                on_node[state.first_node(other)] -= 1
+            counts = other in staying or other >= len(self._pods)  # or a replacement of the moves so far
+            if counts and state.node[other] >= 0 and not state.terminating[other]:
+                on_node[state.node[other]] += 1
+        return on_node
+
+    def _first(self, state: ClusterState, uid: str) -> tuple[IntArray, frozenset[int]]:
+        """(nodes,) how many replicas of a controller were on each at first, and which replicas stay."""
+        if uid not in self._first_of:
+            staying = self._workloads.staying_pods(uid).tolist() if uid else []
+            nodes = [node for other in staying if (node := state.first_node(other)) >= 0]
+            on_node = np.bincount(np.array(nodes, np.int64), minlength=len(self._zone))
+            self._first_of[uid] = on_node, frozenset(staying)
+        return self._first_of[uid]
 
 
 class SpreadChange(msgspec.Struct, frozen=True):

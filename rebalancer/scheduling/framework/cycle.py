@@ -60,7 +60,6 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     total_without_scores: int = 0  # 1 when the profile has no score plugin
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
     score_failure: str = ""  # "Plugin: message" when no node could be scored, even if one needs no score
-    notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
     left_open: str = ""  # "Plugin: message", why some of the feasible nodes may not be; any may be chosen
     tie: TieBreak | None = None  # what decides among equal totals where nothing is drawn
     is_sampled: bool = False  # whether only some of the feasible nodes are compared
@@ -74,6 +73,13 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         for values in self.scores.values():
             total += values
         return total
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """``Plugin: message``, remarks on how to read the scores."""
+        if self.rejected or not isinstance(self.scores, ClassScores):
+            return ()
+        return (*self.scores.notes, *filter(None, [self.left_open]))
 
     def raw_scores_at(self, at: int) -> dict[str, int]:
         """The raw scores of one feasible node by plugin."""
@@ -132,6 +138,12 @@ class ClassCycle(msgspec.Struct, frozen=True, eq=False):
     filters: Sequence[Plugin]  # the others, which could reject a node
     static: StaticScores
     scores: Sequence[Plugin]  # those whose scores change
+    filter_failure: str  # why every cycle fails: a filter runs without what prepares it
+    leaving_open: Sequence[Plugin]  # filters that may not know all that the scheduler goes by
+    preparing: Sequence[Plugin]  # those that may fail as they prepare to score
+    takes_root: (
+        bool  # the order in which nodes are found decides among equal totals, where all are candidates
+    )
 
 
 class Scheduler:
@@ -197,10 +209,15 @@ class Scheduler:
 
     def of_class(self, state: ClusterState, pod_class: int) -> ClassCycle:
         """The cycle of a class, computed anew only once further classes may concern it."""
-        key = "cycle", state.classes.counters.catch_up()
-        return state.classes.cached(pod_class, self, key, lambda: self._specialise(state, pod_class))
+        key = pod_class, self, state.classes.counters.catch_up()
+        results = state.classes.results
+        if key not in results:
+            results[key] = self._specialise(state, pod_class)
+        cycle: ClassCycle = results[key]
+        return cycle
 
     def _specialise(self, state: ClusterState, pod_class: int) -> ClassCycle:
+        release = state.classes.release
         lasting = [plugin for plugin in self._pre_filters if plugin.has_static_pre_filter]
         candidates = _pre_filtered(lasting, state, pod_class)
         admitted = self._admitting(state, pod_class)
@@ -208,6 +225,13 @@ class Scheduler:
             admitted = admitted & candidates.restricted_to
         concerned = [plugin for plugin in self._filters if plugin.concerns(state, pod_class)]
         changing = [plugin for plugin in concerned if not plugin.static]
+        preparing = [
+            plugin
+            for plugin in self._failing
+            if plugin.prepares_score_by is None
+            or release.has(plugin.prepares_score_by)
+            or plugin in self._scores
+        ]
         return ClassCycle(
             candidates,
             [item for item in self._pre_filters if item in changing and not item.has_static_pre_filter],
@@ -217,6 +241,10 @@ class Scheduler:
                 self._static_scores(state, pod_class), self.profile.enabled(ExtensionPoint.SCORE)
             ),
             [plugin for plugin in self._scores if not plugin.static],
+            self._filter_failure(release),
+            self._leaving_open,
+            preparing,
+            release.has(HEAP_TIES) and not self._is_asked(state, pod_class),
         )
 
     def _static_scores(self, state: ClusterState, pod_class: int) -> Iterator[RawScores]:
@@ -228,9 +256,8 @@ class Scheduler:
                 others = plugin.other_raw_scores(state, pod_class)
                 yield RawScores(plugin, self.profile.weights[plugin.name], raw, others)
 
-    def _candidates(self, state: ClusterState, pod_class: int) -> _Candidates:
+    def _candidates(self, state: ClusterState, pod_class: int, cycle: ClassCycle) -> _Candidates:
         """The result of all PreFilters."""
-        cycle = self.of_class(state, pod_class)
         if not cycle.pre_filters:
             return cycle.candidates
         changing = _pre_filtered(cycle.pre_filters, state, pod_class)
@@ -282,13 +309,15 @@ class Scheduler:
 
     def feasible_as_seen(self, state: ClusterState, pod_class: int) -> BoolArray:
         """The same of a state that is already as this scheduler sees it."""
-        candidates = self._candidates(state, pod_class)
-        return self._feasible(state, pod_class, candidates)
+        cycle = self.of_class(state, pod_class)
+        candidates = self._candidates(state, pod_class, cycle)
+        return self._feasible(state, pod_class, cycle, candidates)
 
     def _feasible(
         self,
         state: ClusterState,
         pod_class: int,
+        cycle: ClassCycle,
         candidates: _Candidates,
         pod: int = NO_POD,
         *,
@@ -297,7 +326,6 @@ class Scheduler:
         """(nodes,) as ``feasible``; before extenders are asked where ``asking`` is false."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        cycle = self.of_class(state, pod_class)
         mask = cycle.admitted
         if cycle.pre_filters and candidates.restricted_to is not None:
             mask = mask & candidates.restricted_to
@@ -317,7 +345,7 @@ class Scheduler:
     def rejections(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> dict[int, str]:
         """``Plugin: reason`` by row of each rejected node; the first plugin in the profile's order counts."""
         state = state.seen_by(self.view)
-        candidates = self._candidates(state, pod_class)
+        candidates = self._candidates(state, pod_class, self.of_class(state, pod_class))
         if candidates.rejected:
             return dict.fromkeys(range(len(state.nodes)), candidates.rejected)
         among = candidates.restricted_to
@@ -371,9 +399,8 @@ class Scheduler:
         return self._first_reason(pod_class, running, state, node)
 
     def _scores_of(
-        self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
+        self, state: ClusterState, pod_class: int, cycle: ClassCycle, feasible: IntArray, sample_size: int
     ) -> ClassScores:
-        cycle = self.of_class(state, pod_class)
         changing: list[RawScores] = []
         for plugin in cycle.scores:
             raw = plugin.raw_scores_of_sample(state, pod_class, feasible, sample_size)
@@ -385,30 +412,40 @@ class Scheduler:
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""
         state = state.seen_by(self.view)
-        candidates = self._candidates(state, pod_class)
-        feasible = self._feasible(state, pod_class, candidates, pod).nonzero()[0]
+        cycle = self.of_class(state, pod_class)
+        candidates = self._candidates(state, pod_class, cycle)
+        feasible = self._feasible(state, pod_class, cycle, candidates, pod).nonzero()[0]
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
-        search = self._search(state, pod_class, candidates, feasible, pod)
-        scores = self._scores_of(state, pod_class, feasible, search.size)
-        filter_failure = self._filter_failure(state.classes.release)
-        failing = filter_failure or scores.out_of_range or self._failure(state, pod_class, feasible)
+        search = self._search(state, pod_class, cycle, candidates, feasible, pod)
+        scores = self._scores_of(state, pod_class, cycle, feasible, search.size)
+        failing = (
+            cycle.filter_failure
+            or scores.out_of_range
+            or _failure(cycle.preparing, state, pod_class, feasible)
+            or self._score_failure
+        )
         if not failing and search.may_be_empty:
             failing = _ALL_REJECTED
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         rejected = ""
-        left_open = self._left_open(state, pod_class)
+        left_open = _left_open(cycle.leaving_open, state, pod_class)
         tie: TieBreak | None = None
-        chance = np.zeros(len(feasible))
-        nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
+        nominated = _NO_NODES
+        if pod in state.nominated:
+            nominated = np.flatnonzero(feasible == state.nominated[pod])
+        chance: FloatArray
         if left_open and not failing:
-            chance[:] = 1.0 / len(feasible)
+            chance = np.full(len(feasible), 1.0 / len(feasible))
         elif len(nominated):
+            chance = np.zeros(len(feasible))
             chance[nominated] = 1.0
-        elif failing and (len(feasible) > 1 or filter_failure or failing.startswith(_EXTENDER)):
-            rejected = failing
         elif failing:
-            chance[0] = 1.0
+            chance = np.zeros(len(feasible))
+            if len(feasible) > 1 or cycle.filter_failure or failing.startswith(_EXTENDER):
+                rejected = failing
+            else:
+                chance[0] = 1.0
         else:
             chance, tie = _outcome(search, scores)
         if tie is not None and self._number:
@@ -420,27 +457,10 @@ class Scheduler:
             tie=tie,
             total_without_scores=0 if self._scores or self._extenders else 1,
             rejected=rejected,
-            notes=() if rejected else (*scores.notes, *filter(None, [left_open])),
             left_open=left_open,
             score_failure=failing,
             is_sampled=search.is_sample,
         )
-
-    def _left_open(self, state: ClusterState, pod_class: int) -> str:
-        for plugin in self._leaving_open:
-            because = plugin.leaves_open(state, pod_class)
-            if because:
-                return f"{plugin.name}: {because}"
-        return ""
-
-    def _takes_root(self, state: ClusterState, pod_class: int, candidates: _Candidates) -> bool:
-        """Whether the order in which nodes are found decides among equal totals; else the scheduler draws.
-
-        Nodes that a PreFilter names are looked at in no particular order.
-        """
-        if candidates.restricted_to is not None or not state.classes.release.has(HEAP_TIES):
-            return False
-        return not self._is_asked(state, pod_class)
 
     def chances_by_weight(
         self, state: ClusterState, pod_class: int, pod: int, weights: Collection[int]
@@ -450,12 +470,13 @@ class Scheduler:
         Gives the plugin, its weight, the feasible nodes and (feasible,) the chance of each.
         """
         state = state.seen_by(self.view)
-        candidates = self._candidates(state, pod_class)
-        feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
+        cycle = self.of_class(state, pod_class)
+        candidates = self._candidates(state, pod_class, cycle)
+        feasible = np.flatnonzero(self._feasible(state, pod_class, cycle, candidates, pod))
         if not len(feasible):
             return
-        search = self._search(state, pod_class, candidates, feasible, pod)
-        scores = self._scores_of(state, pod_class, feasible, search.size)
+        search = self._search(state, pod_class, cycle, candidates, feasible, pod)
+        scores = self._scores_of(state, pod_class, cycle, feasible, search.size)
         for item in scores.by_plugin.values():
             for weight in weights:
                 changed = scores.total - item.weighted + RawScores(item.plugin, weight, item.raw).weighted
@@ -468,22 +489,29 @@ class Scheduler:
         return 1
 
     def _search(
-        self, state: ClusterState, pod_class: int, candidates: _Candidates, feasible: IntArray, pod: int
+        self,
+        state: ClusterState,
+        pod_class: int,
+        cycle: ClassCycle,
+        candidates: _Candidates,
+        feasible: IntArray,
+        pod: int,
     ) -> Search:
+        """The search that ends with some of these nodes.
+
+        Nodes that a PreFilter names are looked at in no particular order.
+        """
         passing = feasible
         if self._asks_of_sample and self._is_asked(state, pod_class):
-            passing = np.flatnonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
-        looked_at = len(state.nodes)
-        orders: Sequence[NodeOrder] = state.nodes.orders
-        if candidates.restricted_to is not None:
-            looked_at = int(np.count_nonzero(candidates.restricted_to))
-        limit = self._limit(looked_at)
-        if len(passing) > limit:
-            orders = state.nodes.orders_of_samples
-        if candidates.restricted_to is not None:
-            orders = [orders[0].among(candidates.restricted_to)]
-        takes_root = self._takes_root(state, pod_class, candidates)
-        return Search(feasible, passing, orders, limit, takes_root, self._raced)
+            passing = np.flatnonzero(self._feasible(state, pod_class, cycle, candidates, pod, asking=False))
+        nodes = state.nodes
+        if candidates.restricted_to is None:
+            limit = self._limit(len(nodes))
+            orders: Sequence[NodeOrder] = nodes.orders_of_samples if len(passing) > limit else nodes.orders
+            return Search(feasible, passing, orders, limit, cycle.takes_root, self._raced)
+        limit = self._limit(int(np.count_nonzero(candidates.restricted_to)))
+        order = (nodes.orders_of_samples if len(passing) > limit else nodes.orders)[0]
+        return Search(feasible, passing, [order.among(candidates.restricted_to)], limit, raced=self._raced)
 
     def _is_asked(self, state: ClusterState, pod_class: int) -> bool:
         """Whether an extender is asked about pods of a class."""
@@ -493,7 +521,8 @@ class Scheduler:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
         state = state.seen_by(self.view)
         everything = np.arange(len(state.nodes))
-        scores = self._scores_of(state, pod_class, everything, len(everything))
+        cycle = self.of_class(state, pod_class)
+        scores = self._scores_of(state, pod_class, cycle, everything, len(everything))
         return {
             name: item.plugin.normalize(item.raw, *item.extremes) for name, item in scores.by_plugin.items()
         }
@@ -511,15 +540,23 @@ class Scheduler:
                 return _unprepared(name, "filter")
         return ""
 
-    def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
-        for plugin in self._failing:
-            prepares = plugin.prepares_score_by is None or state.classes.release.has(plugin.prepares_score_by)
-            if not prepares and plugin not in self._scores:
-                continue
-            message = plugin.fails(state, pod_class, feasible)
-            if message:
-                return f"{plugin.name}: {message}"
-        return self._score_failure
+
+def _failure(plugins: Iterable[Plugin], state: ClusterState, pod_class: int, feasible: IntArray) -> str:
+    """Why preparing to score these nodes fails; empty when it does not."""
+    for plugin in plugins:
+        message = plugin.fails(state, pod_class, feasible)
+        if message:
+            return f"{plugin.name}: {message}"
+    return ""
+
+
+def _left_open(plugins: Iterable[Plugin], state: ClusterState, pod_class: int) -> str:
+    """Why the scheduler may reject nodes that pass here; empty when it does not."""
+    for plugin in plugins:
+        because = plugin.leaves_open(state, pod_class)
+        if because:
+            return f"{plugin.name}: {because}"
+    return ""
 
 
 def _outcome(search: Search, scores: ClassScores) -> tuple[FloatArray, TieBreak | None]:

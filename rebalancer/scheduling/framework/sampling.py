@@ -96,8 +96,8 @@ class Search(msgspec.Struct, frozen=True, eq=False):
             tie = tie_break(totals, self.feasible, self.orders, self.raced)
             if tie is not None:
                 return tie.chance(len(totals)), tie
-        best = totals == totals.max()
-        return np.asarray(best / np.count_nonzero(best), np.float64), None
+        best = totals == np.maximum.reduce(totals)
+        return best / np.float64(np.count_nonzero(best)), None
 
     def chances(self, totals: IntArray) -> FloatArray:
         """(feasible,) the chance of each node to be taken."""

@@ -76,6 +76,7 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
     ]  # (nodes,) of each of those that score the class, whether its score changes or not
     added: IntArray | int  # (nodes,) the sum of those that are the same whichever nodes are compared
     compared: Sequence[RawScores]  # the other ones of ``scores``
+    may_be_others: bool  # the scheduler may have other raw scores for one of ``scores``
 
     @classmethod
     def of(cls, scores: Iterable[RawScores], order: Sequence[str]) -> StaticScores:
@@ -84,7 +85,8 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
         compared = tuple(item for item in known if not _is_settled(item))
         settled = [item for item in known if item not in compared]
         added = total_of(settled, len(settled[0].raw)) if settled else 0
-        return cls(order, known, added, compared)
+        may_be_others = any(item.others is not NO_OTHER_SCORES for item in known)
+        return cls(order, known, added, compared, may_be_others)
 
 
 def _is_settled(item: RawScores) -> bool:
@@ -103,20 +105,20 @@ class ClassScores(Mapping[str, IntArray]):
         self._static = static
         self._changing = changing
         self._feasible = feasible
-        self._compared = [item.of(feasible) for item in static.compared]
+        self._compared = [item.of(feasible) for item in static.compared] if static.compared else ()
 
     @cached_property
     def total(self) -> IntArray:
         """(feasible,) the sum of all."""
         added = self._static.added
+        total: IntArray
         if isinstance(added, int):
             total = np.zeros(len(self._feasible), np.int64)
         else:
             total = added.take(self._feasible)
-        for item in self._compared:
-            total += item.weighted
-        for item in self._changing:
-            total += item.weighted
+        for items in (self._compared, self._changing):
+            for item in items:
+                total += item.weighted
         return total
 
     @cached_property
@@ -138,17 +140,19 @@ class ClassScores(Mapping[str, IntArray]):
     @property
     def out_of_range(self) -> str:
         """Why the pod's cycle fails: a plugin's score outside 0..100; empty when there is none."""
-        for item in (*self._compared, *self._changing):
-            plugin = item.plugin
-            if not (plugin.of_extender or plugin.is_in_range) and item.is_out_of_range:
-                return f"{plugin.name}: a score outside 0..{MAX_SCORE}"
+        for items in (self._compared, self._changing):
+            for item in items:
+                plugin = item.plugin
+                if not (plugin.is_in_range or plugin.of_extender) and item.is_out_of_range:
+                    return f"{plugin.name}: a score outside 0..{MAX_SCORE}"
         return ""
 
     @property
     def may_be_others(self) -> bool:
         """Whether the scheduler may have other raw scores, by facts that it alone knows."""
-        static = self._static.scores
-        return any(item.others is not NO_OTHER_SCORES for item in (*static, *self._changing))
+        if self._static.may_be_others:
+            return True
+        return any(item.others is not NO_OTHER_SCORES for item in self._changing)
 
     @property
     def notes(self) -> tuple[str, ...]:

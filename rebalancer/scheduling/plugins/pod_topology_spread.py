@@ -277,16 +277,20 @@ class PodTopologySpread(Plugin):
 
     def soft(self, state: ClusterState, pod_class: int) -> SoftConstraints:
         """The constraints of a class that score."""
+        key = pod_class, self, SOFT if state.added_taint is None else (SOFT, self._taint(state, pod_class))
+        results = state.classes.results
+        if key not in results:
+            results[key] = self._find_soft(state, pod_class)
+        soft: SoftConstraints = results[key]
+        return soft
 
-        def compute() -> SoftConstraints:
-            pod = state.classes[pod_class]
-            constraints = self._constraints(pod, SOFT, state.classes.release)
-            require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
-            missing = self._missing(state, constraints) if require_all else None
-            counters = [self._counter(state, pod_class, item, missing, beside=False) for item in constraints]
-            return SoftConstraints(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
-
-        return state.classes.cached(pod_class, self, (SOFT, self._taint(state, pod_class)), compute)
+    def _find_soft(self, state: ClusterState, pod_class: int) -> SoftConstraints:
+        pod = state.classes[pod_class]
+        constraints = self._constraints(pod, SOFT, state.classes.release)
+        require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
+        missing = self._missing(state, constraints) if require_all else None
+        counters = [self._counter(state, pod_class, item, missing, beside=False) for item in constraints]
+        return SoftConstraints(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
 
     def _taint(self, state: ClusterState, pod_class: int) -> Hashable:
         """The taint that a state has besides its nodes' own, where a constraint of a class may mind it."""
@@ -342,8 +346,10 @@ class PodTopologySpread(Plugin):
             return np.zeros(len(feasible), np.int64) if idle else None
         ignored = None if soft.ignored is None else soft.ignored[feasible]
         compared = feasible if ignored is None else feasible[~ignored]
-        score: FloatArray = np.zeros(len(feasible))
+        score: FloatArray | None = None
         for counter in soft.counters:
+            if not counter.with_key:
+                continue
             constant = float(counter.constraint.max_skew - 1)
             values = take(counter.values, feasible)
             if counter.constraint.topology_key == HOSTNAME:
@@ -356,7 +362,9 @@ class PodTopologySpread(Plugin):
                 by_domain = counter.counts(state) * weight + constant
                 by_domain[-1] = 0.0  # of a node without the key nothing counts
                 part = by_domain[values]
-            score = score + part
+            score = np.asarray(part if score is None else score + part, np.float64)
+        if score is None:
+            score = np.zeros(len(feasible))
         raw = score.astype(np.int64) if soft.truncated else _round_half_up(score)
         return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
 
@@ -368,6 +376,10 @@ class PodTopologySpread(Plugin):
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100·(max + min − raw) ÷ max, all 100 when max is 0; 0 for a node that lacks a required key."""
-        if largest <= 0:
-            return np.where(raw == EXCLUDED, 0, MAX_SCORE)
-        return np.where(raw == EXCLUDED, 0, MAX_SCORE * (largest + smallest - raw) // largest)
+        scores: IntArray = np.full(len(raw), MAX_SCORE, np.int64)
+        if largest > 0:
+            scores = MAX_SCORE * (largest + smallest - raw) // largest
+        excluded = raw == EXCLUDED
+        if np.count_nonzero(excluded):
+            scores[excluded] = 0
+        return scores

@@ -282,7 +282,7 @@ class ClusterState:
         other.pod_class = self.pod_class.copy()
         other.terminating = self.terminating.copy()
         other.requested = self.requested.copy(order="F")
-        other.scored = self.scored.copy()
+        other.scored = self.scored.copy(order="F")
         other.pod_count = self.pod_count.copy()
         other.attached = self.attached.copy()
         other._counters = self._counters.copy()
@@ -500,10 +500,14 @@ class ClusterState:
         """The pods of a class that were on a node at the start."""
         return self._first.by_class.get(pod_class, _NOTHING)
 
-    def added(self, since: int, uid: str) -> list[int]:
-        """The pods of a controller whose numbers begin at ``since``, and that are or were on a node."""
-        kinds = self.classes.of_controller(uid)
-        return [pod for kind in kinds for pod in self._touched.get(kind, ()) if pod >= since]
+    def first_node(self, pod: int) -> int:
+        """The node of a pod of the snapshot at the start; negative where it was on none."""
+        return int(self._first.node[pod])
+
+    def touched(self, uid: str) -> Iterator[int]:
+        """The pods of a controller that are not as they were at the start, or have not been meanwhile."""
+        for kind in self.classes.of_controller(uid):
+            yield from self._touched.get(kind, ())
 
     def most_counted(self, number: int) -> int:
         """No more pods than this can count in a counter."""
@@ -536,7 +540,12 @@ def once_a_class(
 
     @wraps(compute)
     def known(owner: Owner, state: ClusterState, pod_class: int) -> Result:
-        return state.classes.cached(pod_class, owner, compute, lambda: compute(owner, state, pod_class))
+        key = pod_class, owner, compute
+        results = state.classes.results
+        if key not in results:
+            results[key] = compute(owner, state, pod_class)
+        result: Result = results[key]
+        return result
 
     return known
 

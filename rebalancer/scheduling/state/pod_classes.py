@@ -57,7 +57,8 @@ class PodClasses:
         for pod, requests in zip(self._classes, self.requests, strict=True):
             self._take(pod, requests)
         self.counters = CounterRegistry(self._classes)
-        self._cached: dict[tuple[int, object, Hashable], Any] = {}
+        # By class, owner and name: what depends on a class and on static facts alone.
+        self.results: dict[tuple[int, object, Hashable], Any] = {}
         self._of_controller: dict[str, list[int]] = {}
         self._known = 0  # classes that are in it
         self._beside: Sequence[PodClasses] = ()
@@ -120,7 +121,7 @@ class PodClasses:
         Computed once for each class. What depends on no class is cached by ``NodeIndex``.
         """
         key = (pod_class, owner, what)
-        if key not in self._cached:
-            self._cached[key] = compute()
-        result: T = self._cached[key]
+        if key not in self.results:
+            self.results[key] = compute()
+        result: T = self.results[key]
         return result

@@ -19,6 +19,7 @@ from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
     Resources,
     ScoredResource,
+    ScoredTable,
     scored_resource,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
@@ -52,6 +53,7 @@ class Balanced(msgspec.Struct, frozen=True, eq=False):
     resources: Sequence[ScoredResource]
     of_two: bool  # cpu and memory, as up to 1.21
     counts_before: bool  # what is requested without the pod, too
+    table: ScoredTable | None  # two resources that every node offers
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -83,28 +85,46 @@ class NodeResourcesBalancedAllocation(Plugin):
             scored_resource(state, own, item, defaults=of_two)
             for item in (CPU_AND_MEMORY if of_two else self._resources)
         )
-        return Balanced(
-            tuple(item for item in counted if item is not None),
-            of_two,
-            release.has(BALANCE_BEFORE_AND_AFTER),
-        )
+        resources = tuple(item for item in counted if item is not None)
+        table = ScoredTable.of(resources) if len(resources) == 2 and not of_two else None
+        return Balanced(resources, of_two, release.has(BALANCE_BEFORE_AND_AFTER), table)
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
         balanced = self.balanced_of(state, pod_class)
         if balanced is None:
             return None
+        if balanced.table is not None:
+            table = balanced.table
+            capacity = table.capacity(feasible)
+            amounts = table.requested(state, feasible)
+            after = _balance_table(amounts, capacity)
+            if not balanced.counts_before:
+                return after
+            return _gained(after, _balance_table(amounts - table.own, capacity))
         requested = [item.requested(state, feasible) for item in balanced.resources]
         if balanced.of_two:
             return _balance_of_two(balanced.resources, requested, feasible)
         after = balance(balanced.resources, requested, feasible)
         if not balanced.counts_before:
             return after
-        # 50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
-        half = MAX_SCORE // 2
         without = [amount - item.own for amount, item in zip(requested, balanced.resources, strict=True)]
-        gained: IntArray = after - balance(balanced.resources, without, feasible)
-        return half + (half + gained) // 2
+        return _gained(after, balance(balanced.resources, without, feasible))
+
+
+def _gained(after: IntArray, before: IntArray) -> IntArray:
+    """(rows,) the score by those with the pod and without it (v1.36.3 balanced_allocation.go:204)."""
+    half = MAX_SCORE // 2
+    return half + (half + after - before) // 2
+
+
+def _balance_table(requested: IntArray, capacity: IntArray) -> IntArray:
+    """(rows,) the score of two resources, given (resources, rows)."""
+    shares = requested / capacity
+    np.minimum(shares, 1.0, out=shares)
+    deviation = np.abs((shares[0] - shares[1]) / 2)
+    scores: IntArray = ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
+    return scores
 
 
 def balance(resources: Sequence[ScoredResource], requested: Sequence[IntArray], rows: IntArray) -> IntArray:
@@ -117,9 +137,6 @@ def balance(resources: Sequence[ScoredResource], requested: Sequence[IntArray], 
         shares.append(share)
     if not shares:
         return np.full(len(rows), MAX_SCORE, np.int64)
-    if len(shares) == 2 and all(item.offered is None for item in resources):
-        deviation = np.abs((shares[0] - shares[1]) / 2)
-        return ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
     every = np.ones(len(rows), np.bool_)
     return _scores(shares, [every if item.offered is None else item.offered[rows] for item in resources])
 

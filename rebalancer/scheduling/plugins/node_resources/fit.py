@@ -20,7 +20,7 @@ from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources import scored_resources
-from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource
+from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource, ScoredTable
 from rebalancer.scheduling.resources import exact_amounts, is_scalar, round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.versions.rules import (
@@ -163,8 +163,22 @@ class NodeResourcesFit(Plugin):
         )
         return tuple(item for item in counted if item is not None)
 
+    @once_a_class
+    def _table(self, state: ClusterState, pod_class: int) -> ScoredTable | None:
+        """The same resources as one table, where their mean has the same weights on every node."""
+        if self._is_ratio or state.classes.release.has(EVERY_SCORED_RESOURCE):
+            return None
+        return ScoredTable.of(self.scored_by(state, pod_class))
+
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
+        table = self._table(state, pod_class)
+        if table is not None:
+            scores = self.score_of(table.requested(state, feasible), table.capacity(feasible))
+            if table.total_weight > len(scores):
+                scores *= table.weights
+            mean: IntArray = np.add.reduce(scores) // table.total_weight
+            return mean
         if state.classes.release.has(EVERY_SCORED_RESOURCE):
             return self._scores_of_all(state, pod_class, feasible)
         total = np.zeros_like(feasible)

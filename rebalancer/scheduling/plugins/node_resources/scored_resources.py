@@ -129,3 +129,48 @@ def scored_resource(
         np.where(offered, allocatable, 1),
         None if offered.all() else offered,
     )
+
+
+class ScoredTable(msgspec.Struct, frozen=True, eq=False):
+    """Resources of a score that every node offers, all at once: arrays are (resources, nodes)."""
+
+    own: IntArray  # (resources, 1)
+    weights: IntArray  # (resources, 1)
+    total_weight: int
+    columns: slice  # of what pods request, with defaults or without
+    with_defaults: bool
+    allocatable: IntArray
+
+    @classmethod
+    def of(cls, resources: Sequence[ScoredResource]) -> ScoredTable | None:
+        """The resources as one table; None where they are none, or not columns beside each other."""
+        first = resources[0] if resources else None
+        if first is None or any(
+            item.offered is not None
+            or item.column != first.column + at
+            or item.with_defaults != first.with_defaults
+            for at, item in enumerate(resources)
+        ):
+            return None
+        weights = np.array([[item.weight] for item in resources], np.int64)
+        return cls(
+            np.array([[item.own] for item in resources], np.int64),
+            weights,
+            int(weights.sum()),
+            slice(first.column, first.column + len(resources)),
+            first.with_defaults,
+            np.array([item.allocatable for item in resources], np.int64),
+        )
+
+    def requested(self, state: ClusterState, rows: IntArray) -> IntArray:
+        """(resources, rows) what is requested with the pod."""
+        there = (state.scored if self.with_defaults else state.requested).T[self.columns]
+        if len(rows) < len(state.nodes):
+            there = there.take(rows, axis=1)
+        return there + self.own
+
+    def capacity(self, rows: IntArray) -> IntArray:
+        """(resources, rows) allocatable."""
+        if len(rows) == self.allocatable.shape[1]:
+            return self.allocatable
+        return self.allocatable.take(rows, axis=1)
