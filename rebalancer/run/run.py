@@ -73,7 +73,7 @@ from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed
 from rebalancer.run.memory import RunMemory, finding
-from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
+from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified, why_versions_differ
 from rebalancer.signals import stop_on_signal
 from rebalancer.state.run_state import RunState, memory_seconds
 from rebalancer.telemetry import span
@@ -501,10 +501,12 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     moved = [pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves]
     for scheduler in inputs.schedulers:
         served = scheduler.configuration.scheduler_names
-        reason = why_unverified(scheduler.version, (pod for pod in moved if pod.scheduler_name in served))
+        own = [pod for pod in moved if pod.scheduler_name in served]
+        version = scheduler.version
+        reason = why_unverified(version, own) or why_versions_differ(version, scheduler.other_versions, own)
         if not reason or scheduler.settings.allow_unverified_version:
             continue
-        if not scheduler.version and not any(pod.scheduler_name in served for pod in moved):
+        if not scheduler.version and not own:
             continue
         which = scheduler.version or "of an unknown version"
         if len(inputs.policy.schedulers) > 1 or not scheduler.serves_default:

@@ -124,6 +124,23 @@ def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
     return ""
 
 
+def why_versions_differ(version: str, others: Iterable[str], pods: Iterable[PodClass]) -> str:
+    """Why a scheduler whose pods have several versions may decide otherwise about these pods than the first.
+
+    Only one of its pods decides, and nobody outside knows which; empty where all would decide alike.
+    """
+    classes = tuple(pods)
+    for other in others:
+        versions = f"its pods have versions {version} and {other}"
+        in_use = _names_in_use(_between(minor_of(version) or 0, minor_of(other) or 0), classes)
+        if in_use:
+            return f"{versions}, which differ in {in_use}"
+        unverified = why_unverified(other, classes)
+        if unverified:
+            return f"{versions}: {unverified}"
+    return ""
+
+
 def _names_in_use(rules: Iterable[Rule], classes: Collection[PodClass]) -> str:
     """The rules that concern any of these classes of pods, with commas in between."""
     return ", ".join(rule.name for rule in rules if any(map(rule.may_concern, classes)))

@@ -11,9 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
+from rebalancer.cluster import times
 from rebalancer.scheduling.versions.verified import verified_in_words
-from rebalancer_demo.hot_cluster import POLICY
+from rebalancer_demo.hot_cluster import CONFIGURATION_NAME, CONFIGURATION_NAMESPACE, POLICY
+from rebalancer_demo.objects import Object
 from tests.integration.hot_cluster import hot_sandbox
+from tests.waiting import present
 
 CONFIGURED = "scheduler:\n"
 REFUSED = 3
@@ -82,3 +85,49 @@ def test_a_run_refuses_a_version_nobody_has_read_and_says_how_to_allow_it(
     assert "scheduler.allowUnverifiedVersion: true" in result.stderr
     allowed = 'version: "1.99"\n  allowUnverifiedVersion: true'
     assert _start(kubeconfig, tmp_path, allowed, "run", "--dry-run").exit_code == 0
+
+
+def a_scheduler(name: str, version: str) -> Object:
+    """A pod of the demo's second scheduler, which mounts its configuration."""
+    moment = times.render(present() - 86400.0)
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": moment} for kind in _CONDITIONS]
+    image = f"registry.k8s.io/scheduler-plugins/kube-scheduler:v{version}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": CONFIGURATION_NAMESPACE,
+            "name": name,
+            "uid": f"pod-{name}",
+            "creationTimestamp": moment,
+        },
+        "spec": {
+            "nodeName": "node-3",
+            "containers": [{"name": "scheduler", "image": image, "command": ["kube-scheduler"]}],
+            "volumes": [{"name": "config", "configMap": {"name": CONFIGURATION_NAME}}],
+        },
+        "status": {"phase": "Running", "startTime": moment, "conditions": conditions},
+    }
+
+
+NAMES = ("sandbox-scheduler", "waiting-scheduler")  # the first holds the Lease
+_CONDITIONS = ("PodScheduled", "Ready")
+
+
+@pytest.mark.parametrize(
+    ("versions", "refused"),
+    [
+        (("0.35.4", "0.35.4"), ""),
+        (("0.36.3", "0.37.2"), ""),  # which differ in nothing that these pods use
+        (("0.35.4", "0.36.3"), "have versions 1.35 and 1.36, which differ in balance before and after"),
+    ],
+)
+def test_a_run_refuses_a_scheduler_half_of_which_decides_otherwise(
+    tmp_path: Path, versions: tuple[str, str], refused: str
+) -> None:
+    with hot_sandbox() as sandbox:
+        sandbox.load(map(a_scheduler, NAMES, versions))
+        path = sandbox.write_kubeconfig(tmp_path / "config")
+        result = _start(path, tmp_path, "profiles: []", "run", "--dry-run")
+    assert result.exit_code == (REFUSED if refused else 0), result.stderr
+    assert refused in result.stderr

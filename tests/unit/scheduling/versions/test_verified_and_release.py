@@ -25,6 +25,7 @@ from rebalancer.scheduling.versions.verified import (
     verified_in_words,
     version_warnings,
     why_unverified,
+    why_versions_differ,
 )
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 from tests.rows import rows
@@ -229,6 +230,16 @@ def test_a_version_compared_before_its_release_is_acted_on_where_nothing_new_is_
     monkeypatch.setattr(verified, "COMPARED", {**COMPARED, "1.38": "1.38.0"})
     assert why_unverified("1.38", [plain, new]) == ""
     assert version_warnings("1.38", V1) == ()
+
+
+def test_pods_of_several_versions_are_one_scheduler_where_all_decide_alike() -> None:
+    new = a_class(**PROVISIONAL["scored pod-level requests"])
+    assert why_versions_differ("1.37", (), [new]) == ""
+    assert why_versions_differ("1.37", ("1.38",), [a_class()]) == ""
+    assert why_versions_differ("1.37", ("1.38",), [a_class(), new]) == (
+        "its pods have versions 1.37 and 1.38, which differ in scored pod-level requests"
+    )
+    assert "1.38 and 1.99: what changed after 1.38" in why_versions_differ("1.38", ("1.99",), [a_class()])
 
 
 @pytest.mark.parametrize("version", ["", "1.39", "1.99"])
