@@ -22,7 +22,11 @@ def checked_path(path: str) -> str:
     before = ""
     for _ in range(_MAX_ENCODINGS):
         segments = (segment.partition(";")[0].strip() for segment in decoded.split("/"))
-        if "\\" in decoded or not decoded.isprintable() or any(item in (".", "..") for item in segments):
+        if (
+            "\\" in decoded
+            or not decoded.isprintable()
+            or any(segment in (".", "..") for segment in segments)
+        ):
             raise ValueError("the path of the address leads out of the service: it holds . or .. or \\")
         before = decoded
         decoded = unquote(before)

@@ -49,8 +49,8 @@ def nodes(reports: Sequence[NodeReport]) -> DataFrame:
 
 
 def _label(report: Any, key: str) -> str | None:
-    found: str | None = report.labels.get(key)
-    return found
+    label: str | None = report.labels.get(key)
+    return label
 
 
 def moves(plan: Plan) -> DataFrame:
@@ -73,13 +73,13 @@ def landings(plan: Plan) -> DataFrame:
 def kept(plan: Plan) -> DataFrame:
     """One row per pod that stays on a hot node: ``code``, ``setting`` of the policy and ``reason``."""
     columns: Columns = {
-        "namespace": lambda item: item.pod.namespace,
-        "pod": lambda item: item.pod.name,
-        "workload": lambda item: item.pod.workload,
-        "node": lambda item: item.node,
-        "code": lambda item: item.reason,
-        "setting": lambda item: item.setting,
-        "reason": lambda item: item.because,
+        "namespace": lambda row: row.pod.namespace,
+        "pod": lambda row: row.pod.name,
+        "workload": lambda row: row.pod.workload,
+        "node": lambda row: row.node,
+        "code": lambda row: row.reason,
+        "setting": lambda row: row.setting,
+        "reason": lambda row: row.because,
     }
     return frame_of(plan.kept, columns)
 

@@ -273,20 +273,20 @@ def _received(response: Any, max_bytes: int, body_needed: bool) -> Answer:
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 - slow to import
 
     ok = 200 <= response.status < 300
-    most = max_bytes if ok else min(max_bytes, _MAX_REFUSAL_BYTES)
+    most_bytes = max_bytes if ok else min(max_bytes, _MAX_REFUSAL_BYTES)
     content = b""
     whole = False
     try:
         with contextlib.suppress(HTTPError, OSError) if ok and not body_needed else contextlib.nullcontext():
-            content = response.read(most + 1, decode_content=True)
-            whole = len(content) <= most
+            content = response.read(most_bytes + 1, decode_content=True)
+            whole = len(content) <= most_bytes
     finally:
         if not whole:  # or what can't be unpacked would be left half read, on a connection that goes on
             response.close()
         response.release_conn()
-    if ok and body_needed and len(content) > most:
+    if ok and body_needed and len(content) > most_bytes:
         raise TooLargeError(f"the answer is larger than {max_bytes >> 20} MiB")
-    return Answer(content[:most], int(response.status), response.headers, response.reason or "")
+    return Answer(content[:most_bytes], int(response.status), response.headers, response.reason or "")
 
 
 @contextlib.contextmanager

@@ -90,24 +90,24 @@ def redacted(value: Any) -> Any:
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, list | tuple):
-        return [redacted(item) for item in value]
+        return [redacted(element) for element in value]
     if not isinstance(value, Mapping):
         return value
     named = isinstance(value.get("name"), str) and is_secret(value["name"])
     return {
-        key: _hidden(item)
+        key: _hidden(field_value)
         if (isinstance(key, str) and (is_secret(key) or key == "headers")) or (named and key == "value")
-        else redacted(item)
-        for key, item in value.items()
+        else redacted(field_value)
+        for key, field_value in value.items()
     }
 
 
 def _hidden(value: Any) -> Any:
     """The value of a secret key: the shape stays, every text and number in it goes."""
     if isinstance(value, Mapping):
-        return {key: _hidden(item) for key, item in value.items()}
+        return {key: _hidden(field_value) for key, field_value in value.items()}
     if isinstance(value, list | tuple):
-        return [_hidden(item) for item in value]
+        return [_hidden(element) for element in value]
     return value if value is None or isinstance(value, bool) or value == "" else REDACTED
 
 
@@ -137,10 +137,10 @@ def _without_secrets_in(plain: Any, encode: Callable[[Any], bytes]) -> Any:
         return plain if not isinstance(plain, str) else without_secrets(plain)
     if isinstance(plain, Mapping):
         return {
-            without_secrets(key) if isinstance(key, str) else key: _without_secrets_in(item, encode)
-            for key, item in plain.items()
+            without_secrets(key) if isinstance(key, str) else key: _without_secrets_in(field_value, encode)
+            for key, field_value in plain.items()
         }
-    return [_without_secrets_in(item, encode) for item in plain]
+    return [_without_secrets_in(element, encode) for element in plain]
 
 
 def _may_change(text: bytes) -> bool:
@@ -164,9 +164,9 @@ def each_text(value: Any, changed: Callable[[str], str], *, keys: bool = True) -
         return changed(value)
     if isinstance(value, Mapping):
         return {
-            changed(key) if keys and isinstance(key, str) else key: each_text(item, changed, keys=keys)
-            for key, item in value.items()
+            changed(key) if keys and isinstance(key, str) else key: each_text(field_value, changed, keys=keys)
+            for key, field_value in value.items()
         }
     if isinstance(value, list | tuple):
-        return [each_text(item, changed, keys=keys) for item in value]
+        return [each_text(element, changed, keys=keys) for element in value]
     return value

@@ -70,39 +70,39 @@ def listening(listener: Listener) -> Iterator[None]:
 @contextmanager
 def span(name: str, **fields: Value) -> Iterator[Span]:
     """The work of this block."""
-    found = Span(name, dict(fields), parent=_current.get(), began=time.time())
+    new_span = Span(name, dict(fields), parent=_current.get(), began=time.time())
     listeners = tuple(_listeners)
-    token = _current.set(found)
+    token = _current.set(new_span)
     began = time.perf_counter()
     try:
         for listener in listeners:
-            listener.span_began(found)
-        yield found
+            listener.span_began(new_span)
+        yield new_span
     except BaseException as error:
-        found.error = type(error).__name__
+        new_span.error = type(error).__name__
         raise
     finally:
         _current.reset(token)
-        found.seconds = time.perf_counter() - began
+        new_span.seconds = time.perf_counter() - began
         for listener in listeners:
-            listener.span_ended(found)
+            listener.span_ended(new_span)
 
 
 def record(name: str, began: float, ended: float, *links: Span, **fields: Value) -> None:
     """Work that was seen from outside: it lasted from and to these Unix seconds, caused by ``links``."""
-    found = Span(name, dict(fields), parent=_current.get(), links=links, began=began)
+    new_span = Span(name, dict(fields), parent=_current.get(), links=links, began=began)
     for listener in tuple(_listeners):
-        listener.span_began(found)
-    found.seconds = max(0.0, ended - began)
+        listener.span_began(new_span)
+    new_span.seconds = max(0.0, ended - began)
     for listener in tuple(_listeners):
-        listener.span_ended(found)
+        listener.span_ended(new_span)
 
 
 def current_fields() -> Mapping[str, Value]:
     """What is known about the work at hand: its own fields, and those of the work it is part of."""
     fields: dict[str, Value] = {}
-    found = _current.get()
-    while found is not None:
-        fields = {**found.fields, **fields}
-        found = found.parent
+    open_span = _current.get()
+    while open_span is not None:
+        fields = {**open_span.fields, **fields}
+        open_span = open_span.parent
     return fields

@@ -116,7 +116,7 @@ class Tracing:
         self._open[span.number] = self._tracer.start_span(
             span.name,
             context=trace.set_span_in_context(parent, Context()) if parent is not None else Context(),
-            links=[trace.Link(found.get_span_context()) for found in linked if found is not None],
+            links=[trace.Link(begun.get_span_context()) for begun in linked if begun is not None],
             start_time=int(span.began * _NANOSECONDS),
         )
 

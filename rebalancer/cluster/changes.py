@@ -91,9 +91,9 @@ def _same(before: Then, after: Then) -> bool:
 class ChangeLog:
     """The changes of pods and nodes that were not taken yet; watches write it, one other thread takes."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, most: int = MAX_CHANGES) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, max_changes: int = MAX_CHANGES) -> None:
         self._clock = clock
-        self._most = most
+        self._max_changes = max_changes
         self._lock = threading.Lock()
         self._changes: list[Change] = []
         self._reached: dict[Kind, int] = {}
@@ -115,7 +115,7 @@ class ChangeLog:
             self._reached[kind] = max(version, self._reached.get(kind, 0))
             if (before is None and after is None) or (before and after and _same(before, after)):
                 return
-            if len(self._changes) >= self._most:
+            if len(self._changes) >= self._max_changes:
                 self._lose()
             change = Change(version, self._clock(), key, before, after)
             self._changes.append(change)
@@ -143,10 +143,10 @@ class ChangeLog:
     def take_all(self) -> tuple[Change, ...]:
         """All that is kept, in the order of versions, and forget it."""
         with self._lock:
-            found = self._changes
+            changes = self._changes
             self._changes = []
             self.binds = 0
-        return tuple(sorted(found, key=lambda change: change.version))
+        return tuple(sorted(changes, key=lambda change: change.version))
 
     def take(self, version: int) -> None:
         """Forget what happened up to a version."""

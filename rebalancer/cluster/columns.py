@@ -95,15 +95,15 @@ class _Field(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=16)
 def _fields(row_type: type[msgspec.Struct]) -> tuple[_Field, ...]:
     hints = get_type_hints(row_type, include_extras=True)
-    found = []
-    for item in msgspec.structs.fields(row_type):
-        hint = hints[item.name]
+    fields = []
+    for column in msgspec.structs.fields(row_type):
+        hint = hints[column.name]
         kind, *marks = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-        made = item.default_factory
-        default = item.default if made is msgspec.NODEFAULT else made()
+        made = column.default_factory
+        default = column.default if made is msgspec.NODEFAULT else made()
         number = None if FEW in marks else _NUMBERS.get(kind)
-        found.append(_Field(item.name, number, frozenset(marks), default))
-    return tuple(found)
+        fields.append(_Field(column.name, number, frozenset(marks), default))
+    return tuple(fields)
 
 
 class Columns(Generic[Row]):
@@ -164,8 +164,8 @@ class Columns(Generic[Row]):
         return Columns(
             self._type,
             {
-                item.name: item.taken(self._columns[item.name], rows, each, new_row)
-                for item in _fields(self._type)
+                column.name: column.taken(self._columns[column.name], rows, each, new_row)
+                for column in _fields(self._type)
             },
         )
 
@@ -176,27 +176,27 @@ class Columns(Generic[Row]):
         return Columns(
             self._type,
             {
-                item.name: item.joined(mine[item.name], len(self), theirs[item.name])
-                for item in _fields(self._type)
+                column.name: column.joined(mine[column.name], len(self), theirs[column.name])
+                for column in _fields(self._type)
             },
         )
 
     def changed(self, **columns: Any) -> Columns[Row]:
         """The same rows with copies of other columns in the place of these."""
         changed = dict(self._columns)
-        for item in _fields(self._type):
-            if item.name in columns:
-                new = columns[item.name]
-                changed[item.name] = item.sealed(
-                    new if item.number is None else np.array(new, item.number[1])
+        for column in _fields(self._type):
+            if column.name in columns:
+                new = columns[column.name]
+                changed[column.name] = column.sealed(
+                    new if column.number is None else np.array(new, column.number[1])
                 )
         return Columns(self._type, changed)
 
     def digest_parts(self) -> Iterator[bytes]:
         """Everything in which these rows may differ from others, whatever they were read from."""
-        for item in _fields(self._type):
-            if UNCOMPARED not in item.marks:
-                yield item.written(self._columns[item.name])
+        for column in _fields(self._type):
+            if UNCOMPARED not in column.marks:
+                yield column.written(self._columns[column.name])
 
 
 class ColumnsBuilder(Generic[Row]):
@@ -205,7 +205,7 @@ class ColumnsBuilder(Generic[Row]):
     def __init__(self, row_type: type[Row], rows: Iterable[Row] = ()) -> None:
         self._type = row_type
         self._fields = _fields(row_type)
-        self._columns = [item.empty() for item in self._fields]
+        self._columns = [field.empty() for field in self._fields]
         self._length = 0  # of the columns, without the rows that wait
         self._batch: list[Row] = []
         self._shared: dict[Any, Any] = {}
@@ -222,23 +222,23 @@ class ColumnsBuilder(Generic[Row]):
         """All rows; after that, none is added any more."""
         self._flush()
         self._columns.reverse()  # each is let go of as it is sealed
-        return Columns(self._type, {item.name: item.sealed(self._columns.pop()) for item in self._fields})
+        return Columns(self._type, {field.name: field.sealed(self._columns.pop()) for field in self._fields})
 
     def _flush(self) -> None:
         values = zip(*map(msgspec.structs.astuple, self._batch), strict=True)
-        for item, column, added in zip(self._fields, self._columns, values, strict=False):
-            if FEW in item.marks:
-                if added.count(item.default) < len(added):
-                    self._keep_few(item, column, added)
-            elif SHARED in item.marks:
+        for field, column, added in zip(self._fields, self._columns, values, strict=False):
+            if FEW in field.marks:
+                if added.count(field.default) < len(added):
+                    self._keep_few(field, column, added)
+            elif SHARED in field.marks:
                 column.extend(map(self._shared.setdefault, added, added))
             else:
                 column.extend(added)
         self._length += len(self._batch)
         self._batch.clear()
 
-    def _keep_few(self, item: _Field, column: dict[int, Any], added: Sequence[Any]) -> None:
+    def _keep_few(self, field: _Field, column: dict[int, Any], added: Sequence[Any]) -> None:
         for row, value in enumerate(added, self._length):
-            if value != item.default:
+            if value != field.default:
                 key = tuple(sorted(value.items())) if isinstance(value, dict) else value
                 column[row] = self._shared.setdefault(key, value)

@@ -42,5 +42,12 @@ def why_leaving(node: Node) -> str:
     """How we know that a node is about to be removed; empty when nothing says so."""
     if node.metadata.deletion_timestamp is not None:
         return "is being deleted"
-    taint = next((item for item in node.spec.taints or () if matches_taint(item, LEAVING_TAINTS)), None)
+    taint = next(
+        (
+            taint_of_node
+            for taint_of_node in node.spec.taints or ()
+            if matches_taint(taint_of_node, LEAVING_TAINTS)
+        ),
+        None,
+    )
     return f"is about to be removed ({taint.key})" if taint else ""

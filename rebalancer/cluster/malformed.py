@@ -38,16 +38,16 @@ class Malformed(msgspec.Struct, frozen=True):
         return f"{self.kind} {path}: {self.reason}"
 
 
-def _as_far_as_it_goes(item: Encoded, kind: type[_Value]) -> _Value | None:
+def _as_far_as_it_goes(encoded: Encoded, kind: type[_Value]) -> _Value | None:
     try:
-        return msgspec.json.decode(item, type=kind)
+        return msgspec.json.decode(encoded, type=kind)
     except (ValueError, RecursionError):
         return None
 
 
-def _fields(item: Encoded) -> dict[str, msgspec.Raw]:
+def _fields(encoded: Encoded) -> dict[str, msgspec.Raw]:
     """The fields of an object, each still encoded; none where it is no object."""
-    return _as_far_as_it_goes(item, dict[str, msgspec.Raw]) or {}
+    return _as_far_as_it_goes(encoded, dict[str, msgspec.Raw]) or {}
 
 
 def admitted(name: str) -> bool:
@@ -66,9 +66,9 @@ def check_names(namespace: str, name: str) -> None:
         raise ValueError(f"metadata.name {name[:60]!a} is not a name Kubernetes admits")
 
 
-def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed:
+def describe(kind: Kind, encoded: Encoded, position: int, reason: str) -> Malformed:
     """Identify a malformed object as far as possible."""
-    fields = _fields(item)
+    fields = _fields(encoded)
     metadata, spec, status = (_fields(fields.get(part, b"")) for part in ("metadata", "spec", "status"))
 
     def text(part: Mapping[str, msgspec.Raw], field: str) -> str | None:

@@ -77,7 +77,7 @@ def build_nodes(
     named |= {name for node in listed for name in (node.status.capacity or {})}
     resources = BASE_RESOURCES + tuple(sorted(named - set(BASE_RESOURCES)))
     columns = {name: column for column, name in enumerate(resources)}
-    kept: list[records.Node] = []
+    nodes: list[records.Node] = []
     rows: list[tuple[list[int], list[int], float]] = []
     malformed: list[Malformed] = []
     for node in listed:
@@ -88,17 +88,17 @@ def build_nodes(
         except ValueError as error:
             malformed.append(Malformed("Node", "", node.metadata.name, "", str(error)))
             continue
-        kept.append(node)
+        nodes.append(node)
         rows.append((*amounts, since))
-    shape = (len(kept), len(resources))
+    shape = (len(nodes), len(resources))
     table = NodeTable(
-        records=tuple(kept),
+        records=tuple(nodes),
         resources=resources,
         allocatable=np.array([row[0] for row in rows], dtype=np.int64).reshape(shape),
         capacity=np.array([row[1] for row in rows], dtype=np.int64).reshape(shape),
-        ready=np.array([_is_ready(node) for node in kept], dtype=np.bool_),
+        ready=np.array([_is_ready(node) for node in nodes], dtype=np.bool_),
         ready_since=np.array([row[2] for row in rows], dtype=np.float64),
-        incomplete=np.array([node.metadata.name in doubtful for node in kept], dtype=np.bool_),
+        incomplete=np.array([node.metadata.name in doubtful for node in nodes], dtype=np.bool_),
     )
     return table, tuple(malformed)
 

@@ -83,27 +83,27 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
         name=POD_ITSELF, resources=pod.status.resources, allocated_resources=pod.status.allocated_resources
     )
     spec[POD_ITSELF] = pod.spec.resources
-    found: list[records.ContainerStatus] = []
+    resized: list[records.ContainerStatus] = []
     for status in (
         *(pod.status.container_statuses or ()),
         *(pod.status.init_container_statuses or ()),
         status_of_pod,
     ):
         resources = spec.get(status.name)
-        wanted = (resources.requests if resources else None) or {}
-        actual = (status.resources.requests if status.resources else None) or wanted
-        allocated = status.allocated_resources or wanted
+        requested = (resources.requests if resources else None) or {}
+        actual = (status.resources.requests if status.resources else None) or requested
+        allocated = status.allocated_resources or requested
         told = status.resources is not None or status.allocated_resources is not None
-        of_pod_beside_others = status is status_of_pod and bool(found)
-        if actual != wanted or allocated != wanted or (told and (infeasible or of_pod_beside_others)):
-            found.append(
+        of_pod_beside_others = status is status_of_pod and bool(resized)
+        if actual != requested or allocated != requested or (told and (infeasible or of_pod_beside_others)):
+            resized.append(
                 records.ContainerStatus(
                     name=status.name,
                     resources=status.resources,
                     allocated_resources=status.allocated_resources,
                 )
             )
-    return tuple(found)
+    return tuple(resized)
 
 
 def _owner(metadata: records.Metadata) -> Owner:
@@ -149,10 +149,10 @@ def _check_quantities(pod: PodClass) -> None:
         if container.resources:
             maps.append((f"{container.name}.requests", container.resources.requests))
             _check_limits(f"{container.name}.limits", container.resources)
-    for found in pod.statuses:
-        maps.append((f"{found.name}.status.allocatedResources", found.allocated_resources))
-        if found.resources:
-            maps.append((f"{found.name}.status.resources.requests", found.resources.requests))
+    for status in pod.statuses:
+        maps.append((f"{status.name}.status.allocatedResources", status.allocated_resources))
+        if status.resources:
+            maps.append((f"{status.name}.status.resources.requests", status.resources.requests))
     if spec.resources:
         maps.append(("resources.requests", spec.resources.requests))
         _check_limits("resources.limits", spec.resources)
@@ -179,13 +179,13 @@ class ClassIndex:
     def number_of(self, pod: records.Pod) -> int:
         """The class of a pod; ValueError when a quantity it requests is malformed or negative."""
         key, pod_class = pod_class_of(pod)
-        found = self._by_key.get(key)
-        if found is None:
+        number = self._by_key.get(key)
+        if number is None:
             _check_quantities(pod_class)
-            found = self._by_key[key] = len(self.classes)
+            number = self._by_key[key] = len(self.classes)
             self.classes.append(pod_class)
             self.keys.append(key)
-        return found
+        return number
 
     @classmethod
     def of(cls, classes: Iterable[PodClass], keys: Iterable[bytes]) -> ClassIndex:

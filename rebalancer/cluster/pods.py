@@ -121,11 +121,13 @@ class PodFields(msgspec.Struct, gc=False):
 
     def reports(self, *, init: bool = False) -> list[ContainerReport]:
         """What its containers have to report, its init containers as well where that is asked."""
-        return [item for item in self.containers if init or not item.init]
+        return [report for report in self.containers if init or not report.init]
 
     def reasons(self, *, init: bool = False) -> set[str]:
         """Its reason, and why its containers wait or have ended."""
-        of_containers = (text for item in self.reports(init=init) for text in (item.waiting, item.terminated))
+        of_containers = (
+            text for report in self.reports(init=init) for text in (report.waiting, report.terminated)
+        )
         return {self.reason, *of_containers} - {""}
 
 
@@ -204,16 +206,16 @@ def _read_conditions(encoding: Encoding, status: Any) -> tuple[bool, float, bool
     ready = infeasible = None
     ready_since = math.nan
     unusual = list[PodCondition]()
-    for found in encoding.conditions(status):
-        kind = found.type
-        status = found.status
+    for condition in encoding.conditions(status):
+        kind = condition.type
+        status = condition.status
         if kind == "Ready" and ready is None:
             ready = status == "True"
-            ready_since = _since(encoding, found) if ready else math.nan
+            ready_since = _since(encoding, condition) if ready else math.nan
         elif kind == "PodResizePending" and infeasible is None:
-            infeasible = found.reason == "Infeasible"
+            infeasible = condition.reason == "Infeasible"
         if status != "True" or kind not in USUAL_CONDITIONS:
-            unusual.append(PodCondition(kind, status, found.reason, _since(encoding, found)))
+            unusual.append(PodCondition(kind, status, condition.reason, _since(encoding, condition)))
     return bool(ready), ready_since, bool(infeasible), tuple(unusual) if unusual else ()
 
 
@@ -247,8 +249,10 @@ def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
     owner = pod_class.owner
     reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
     ready = [PodCondition("Ready", "True", "", fields.ready_since)] if fields.ready else []
-    of_pod = next((item for item in pod_class.statuses if item.name == POD_ITSELF), records.ContainerStatus())
-    resized = [item for item in pod_class.statuses if item.name != POD_ITSELF]
+    of_pod = next(
+        (report for report in pod_class.statuses if report.name == POD_ITSELF), records.ContainerStatus()
+    )
+    resized = [report for report in pod_class.statuses if report.name != POD_ITSELF]
     return records.Pod(
         metadata=records.Metadata(
             name=fields.name,
@@ -266,13 +270,14 @@ def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
             reason=fields.reason,
             nominated_node_name=fields.nominated,
             start_time=times.render_optional(fields.started),
-            conditions=[_condition_record(item) for item in (*ready, *fields.conditions)] or None,
+            conditions=[_condition_record(report) for report in (*ready, *fields.conditions)] or None,
             container_statuses=[
                 *resized,
-                *(_status_record(item) for item in fields.containers if not item.init),
+                *(_status_record(report) for report in fields.containers if not report.init),
             ]
             or None,
-            init_container_statuses=[_status_record(item) for item in fields.containers if item.init] or None,
+            init_container_statuses=[_status_record(report) for report in fields.containers if report.init]
+            or None,
             ephemeral_container_statuses=[records.ContainerStatus(fields.debugged_by)]
             if fields.debugged_by
             else None,
@@ -347,11 +352,11 @@ def listed_pods(columns: Columns[PodFields], classes: ClassIndex) -> ListedPods:
 
 def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
     """Numbers in the order they first appear, and what each stood for before."""
-    known, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    numbers, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    return rank[inverse], known[order].tolist()
+    return rank[inverse], numbers[order].tolist()
 
 
 def _column(take: Callable[[Columns[PodFields], str], _Column], field: str) -> cached_property[_Column]:
@@ -455,8 +460,8 @@ class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 def build_pods(pods: ListedPods, node_row: Mapping[str, int]) -> PodTable:
     """The pods of a listing, on the nodes that were read."""
     running = np.arange(pods.unfinished)
-    known = 1 + int(pods.columns.integers("pod_class")[running].max(initial=-1))
-    classes, before_binding = classes_before_binding(pods.classes[:known])
+    classes_of_running = 1 + int(pods.columns.integers("pod_class")[running].max(initial=-1))
+    classes, before_binding = classes_before_binding(pods.classes[:classes_of_running])
     table = _on_nodes(pods.columns.take(running), node_row, classes, before_binding)
     if pods.unfinished == len(pods):
         return table

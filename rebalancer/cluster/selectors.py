@@ -72,7 +72,10 @@ def canonical(selector: LabelSelector) -> LabelMatch:
                 raise ValueError(f"operator {requirement.operator} of {requirement.key!r} takes no values")
         else:
             raise ValueError(f"{requirement.operator!r} is not a selector operator")
-    expressions = ((item.key, item.operator, frozenset(item.values or ())) for item in requirements)
+    expressions = (
+        (requirement.key, requirement.operator, frozenset(requirement.values or ()))
+        for requirement in requirements
+    )
     pairs = (selector.match_labels or _NO_LABELS).items()
     return LabelMatch(tuple(sorted(pairs)), tuple(dict.fromkeys(expressions)))
 
@@ -131,18 +134,21 @@ def parse_labels(text: str) -> LabelSelector:
 
 def parse_fields(text: str) -> tuple[FieldRequirement, ...]:
     """The requirements on fields, all of which must hold; ValueError names the part that is none."""
-    found = []
+    requirements = []
     for part in _split(text):
         match = _EQUALITY.fullmatch(part)
         if match is None:
             raise ValueError(f"invalid selector: {part[:60]!a} is not FIELD=VALUE")
-        found.append(FieldRequirement(match[1], match[3], match[2] != "!="))
-    return tuple(found)
+        requirements.append(FieldRequirement(match[1], match[3], match[2] != "!="))
+    return tuple(requirements)
 
 
 def fields_match(requirements: tuple[FieldRequirement, ...], fields: Mapping[str, str]) -> bool:
     """Whether an object with these fields fulfils all requirements."""
-    return all((fields.get(item.path, "") == item.value) == item.equal for item in requirements)
+    return all(
+        (fields.get(requirement.path, "") == requirement.value) == requirement.equal
+        for requirement in requirements
+    )
 
 
 def _split(text: str) -> list[str]:

@@ -31,7 +31,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     @property
     def malformed(self) -> tuple[Malformed, ...]:
         """Objects that could not be read, of all kinds."""
-        return tuple(item for listing in self.recording.listings.values() for item in listing.malformed)
+        return tuple(entry for listing in self.recording.listings.values() for entry in listing.malformed)
 
     def has(self, kind: kinds.Kind) -> bool:
         """Whether a kind was read; one that was not is unknown, never empty."""
@@ -52,7 +52,7 @@ def build_snapshot(recording: Recording) -> Snapshot:
             )
     read = recording.listings[kinds.PODS.plural]
     assert read.pods is not None
-    incomplete = {item.node_name for item in read.malformed if item.node_name}
+    incomplete = {malformed.node_name for malformed in read.malformed if malformed.node_name}
     nodes, malformed_nodes = build_nodes(recording.records(kinds.NODES), incomplete)
     recording = recording.with_more(kinds.NODES, malformed=malformed_nodes)
     return Snapshot(
@@ -63,10 +63,13 @@ def build_snapshot(recording: Recording) -> Snapshot:
         if recording.has(kinds.DISRUPTION_BUDGETS)
         else None,
         workloads={
-            item.metadata.uid: (kind, item) for kind in kinds.WORKLOADS for item in recording.records(kind)
+            workload.metadata.uid: (kind, workload)
+            for kind in kinds.WORKLOADS
+            for workload in recording.records(kind)
         },
         namespaces={
-            item.metadata.name: item.metadata.labels or {} for item in recording.records(kinds.NAMESPACES)
+            namespace.metadata.name: namespace.metadata.labels or {}
+            for namespace in recording.records(kinds.NAMESPACES)
         }
         if recording.has(kinds.NAMESPACES)
         else None,

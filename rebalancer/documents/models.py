@@ -33,11 +33,13 @@ class WrittenModel(BaseModel):
     )
 
 
-def did_you_mean(name: str, known: Iterable[str], *, fallback: str = "", cutoff: float = 0.6) -> str:
+def did_you_mean(
+    name: str, names_there_are: Iterable[str], *, fallback: str = "", cutoff: float = 0.6
+) -> str:
     """``did you mean X?`` for the known name nearest to ``name``; ``fallback`` when none is near."""
     import difflib  # noqa: PLC0415 - only for mistakes
 
-    names = sorted(set(known))
+    names = sorted(set(names_there_are))
     by_lower_case = {candidate.lower(): candidate for candidate in names}
     nearest = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=cutoff)
     return f"did you mean {by_lower_case[nearest[0]]}?" if nearest else fallback
@@ -118,13 +120,13 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) ->
     """The problem, and a suggestion; ``written`` is how the file writes the value."""
     kind = problem["type"]
     if kind == "extra_forbidden":
-        known = {
+        keys = {
             _written_name(name, field)
             for candidate in _models_at(model, path[:-1])
             for name, field in candidate.model_fields.items()
         }
-        listed = f"{_KNOWN}{', '.join(sorted(known))}" if known else "it takes no fields"
-        return "unknown field", did_you_mean(str(path[-1]) if path else "", known, fallback=listed)
+        listed = f"{_KNOWN}{', '.join(sorted(keys))}" if keys else "it takes no fields"
+        return "unknown field", did_you_mean(str(path[-1]) if path else "", keys, fallback=listed)
     if kind == "missing":
         return "is required", ""
     if kind in ("value_error", "assertion_error"):
@@ -158,11 +160,11 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) ->
 
 def _misspelt_key(needed: str, given: dict[Any, Any]) -> tuple[str, str] | None:
     """Of a mapping that has none of the keys it needs: the key that is probably one of them."""
-    known = needed.rpartition(" keys ")[2].replace(" or ", ", ").split(", ")
-    if not set(known).isdisjoint(given):
+    keys = needed.rpartition(" keys ")[2].replace(" or ", ", ").split(", ")
+    if not set(keys).isdisjoint(given):
         return None
     for key in given:
-        hint = did_you_mean(str(key), known)
+        hint = did_you_mean(str(key), keys)
         if hint:
             return f"unknown key {key!s:.60}", hint
     return None
@@ -192,8 +194,8 @@ def _examples_at(model: type[BaseModel], path: Path) -> list[str]:
 def _examples_of(field: FieldInfo) -> Sequence[Any]:
     extra = field.json_schema_extra
     examples = field.examples or (extra.get("examples") if isinstance(extra, dict) else None)
-    inner = (item for item in _parts_of(field.annotation) if isinstance(item, FieldInfo) and item.examples)
-    return examples if isinstance(examples, list) else next((item.examples or () for item in inner), ())
+    inner = (part for part in _parts_of(field.annotation) if isinstance(part, FieldInfo) and part.examples)
+    return examples if isinstance(examples, list) else next((part.examples or () for part in inner), ())
 
 
 def _parts_of(annotation: Any) -> Iterator[Any]:

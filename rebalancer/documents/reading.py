@@ -316,8 +316,8 @@ class DocumentBuilder:
         self._values[path] = _place(event)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
-            while not isinstance(item := self._next(), yaml.SequenceEndEvent):
-                items.append(self._value(item, (*path, len(items)), depth + 1))
+            while not isinstance(element := self._next(), yaml.SequenceEndEvent):
+                items.append(self._value(element, (*path, len(items)), depth + 1))
             return items
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(path, depth)

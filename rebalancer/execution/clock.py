@@ -62,12 +62,12 @@ class RunClock(msgspec.Struct, frozen=True, kw_only=True):
         """
         pause = first_pause
         while (left := deadline - self.monotonic()) > 0 and not (self.stop_requested() or give_up()):
-            self._rest(min(pause, left), poke)
+            self._sleep(min(pause, left), poke)
             if condition():
                 return
             pause = min(pause * _GROWTH, longest_pause)
 
-    def _rest(self, seconds: float, poke: Callable[[], bool | None]) -> None:
+    def _sleep(self, seconds: float, poke: Callable[[], bool | None]) -> None:
         poked = poke()
         if poked is not False:
             self.sleep(min(seconds, _SETTLE_SECONDS) if poked else seconds)

@@ -201,14 +201,14 @@ class EventStream:
 
         Raises the error where not even the start of the run can be kept.
         """
-        kept = True
+        is_published = True
         for keep in self._keepers:
             try:
                 keep(event)
             except RebalancerError as error:
                 if isinstance(event, RunStarted):
                     raise
-                kept = False
+                is_published = False
                 reason = stop_reason_for(error)
                 if isinstance(error, JournalError):  # which cannot be told of it
                     self.stop_reason = self.stop_reason or reason
@@ -221,7 +221,7 @@ class EventStream:
                 if position not in self._failing:
                     LOGGER.warning("a run goes on without showing all of it: %s", error, exc_info=error)
                 self._failing.add(position)
-        return kept
+        return is_published
 
     def stop(self, reason: StopReason) -> None:
         """Evict nothing more, for the first reason given."""
@@ -258,14 +258,14 @@ class Checkpoint(msgspec.Struct, eq=False):
     """Saves what is known of all moves: before each eviction, after each wave, and at the end."""
 
     _save: SaveOutcomes
-    _known: dict[str, Outcome] = {}  # by uid of the pod
+    _outcomes: dict[str, Outcome] = {}  # by uid of the pod
 
     def __call__(self, event: RunEvent) -> None:
         """See Subscriber. Raises what saving raises."""
         if isinstance(event, EvictionAnnounced | MoveEnded):
-            self._known[event.outcome.move.pod.uid] = event.outcome
+            self._outcomes[event.outcome.move.pod.uid] = event.outcome
         if isinstance(event, EvictionAnnounced | WaveFinished | WavesEnded):
-            self._save(tuple(self._known.values()))
+            self._save(tuple(self._outcomes.values()))
 
 
 def journaled(journal: Journal, event: RunEvent) -> None:
@@ -463,9 +463,9 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         hour = self._clock() // 3600
         for node, because in sorted(unsolved.items())[:MAX_NODE_EVENTS]:
             # One for as long as the same things keep its pods, whatever their number.
-            kept = hashlib.sha256(f"{node} {hour} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
+            digest = hashlib.sha256(f"{node} {hour} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
             note = f"Hot, and cannot be cooled: {because}"
-            name = f"hot-{node}"[:200] + f".{kept}"
+            name = f"hot-{node}"[:200] + f".{digest}"
             self._write(CANNOT_BE_COOLED, name, "default", _node(node), "Plan", note)
 
     def stopped(self, namespace: str, lease: str, run: str, because: str) -> None:
@@ -483,8 +483,8 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         """``kubectl describe`` finds the events of an object by its uid."""
         path = object_path("coordination.k8s.io/v1", namespace, "leases", lease)
         with contextlib.suppress(RebalancerError, msgspec.DecodeError, LookupError, TypeError):
-            found = msgspec.json.decode(self._api.get(f"read lease {namespace}/{lease}", path))
-            return {"uid": str(found["metadata"]["uid"])}
+            stored = msgspec.json.decode(self._api.get(f"read lease {namespace}/{lease}", path))
+            return {"uid": str(stored["metadata"]["uid"])}
         return {}
 
     def _write_on_owners(self, kind: EventKind, what: str, pod: PodReference, action: str, note: str) -> None:

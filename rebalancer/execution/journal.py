@@ -192,15 +192,15 @@ def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], 
 
 def _decode(line: bytes, where: str) -> Mapping[str, Any]:
     try:
-        found: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+        entry: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a line of a journal: {str(error)[:200]}", where=where) from error
     for key in _TEXTS:
-        if not isinstance(found.get(key, ""), str):
+        if not isinstance(entry.get(key, ""), str):
             raise InputError(f"not a line of a journal: {key} is not text", where=where)
-    if "event" not in found:
+    if "event" not in entry:
         raise InputError("not a line of a journal: it has no event", where=where)
-    return found
+    return entry
 
 
 def _end_last_line(stream: IO[bytes]) -> None:

@@ -72,14 +72,14 @@ def holder_identity(run: str) -> str:
     return f"{os.environ.get('POD_NAME') or platform.node() or 'unknown'}_{os.getpid()}_{run}"
 
 
-def spec_of(item: dict[str, Any] | None) -> dict[str, Any]:
+def spec_of(lease: dict[str, Any] | None) -> dict[str, Any]:
     """The spec of a lease; empty for whatever else stands there."""
-    spec = (item or {}).get("spec")
+    spec = (lease or {}).get("spec")
     return spec if isinstance(spec, dict) else {}
 
 
-def _annotations(item: dict[str, Any] | None) -> dict[str, Any]:
-    metadata = (item or {}).get("metadata")
+def _annotations(lease: dict[str, Any] | None) -> dict[str, Any]:
+    metadata = (lease or {}).get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return annotations if isinstance(annotations, dict) else {}
 
@@ -90,9 +90,9 @@ def text_of(spec: dict[str, Any], field: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def record_of(item: dict[str, Any]) -> dict[str, Any]:
+def record_of(lease: dict[str, Any]) -> dict[str, Any]:
     """What a holder changes when it renews."""
-    return {field: spec_of(item).get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions")}
+    return {field: spec_of(lease).get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions")}
 
 
 def duration_of(spec: dict[str, Any], default: float) -> float:
@@ -197,14 +197,14 @@ class HeldLease(msgspec.Struct, eq=False):
 
     def _ours(self, lease: RunLease) -> dict[str, Any]:
         """The lease as it is kept. Raises LeaseLostError when another holds it, or nobody."""
-        item = lease.read()
-        holder = text_of(spec_of(item), "holderIdentity")
-        if item is None or holder != self._lease.identity:
-            nobody = "nobody holds it any more" if item is not None else "it was removed"
+        stored = lease.read()
+        holder = text_of(spec_of(stored), "holderIdentity")
+        if stored is None or holder != self._lease.identity:
+            nobody = "nobody holds it any more" if stored is not None else "it was removed"
             now = f"it is held by {holder[:200]!a}" if holder else nobody
             raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
-        self._why_paused = lease.why_paused_by(item)
-        return item
+        self._why_paused = lease.why_paused_by(stored)
+        return stored
 
     def _renewed(self) -> float:
         lease = self._lease.within(self._lease.duration_seconds)
@@ -227,9 +227,9 @@ class HeldLease(msgspec.Struct, eq=False):
             with contextlib.suppress(RebalancerError, client.NotWrittenError):
                 lease = self._lease.within(CLOSING_SECONDS)
                 lease = replace(lease, api=lease.api.finishing())
-                item = lease.read()
-                if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
-                    lease.write(item, "")
+                stored = lease.read()
+                if stored is not None and text_of(spec_of(stored), "holderIdentity") == lease.identity:
+                    lease.write(stored, "")
 
     @contextmanager
     def renewed_meanwhile(self) -> Iterator[None]:
@@ -291,14 +291,14 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         body = self.api.find(f"read {self.where}", self._path(self._name))
         return None if body is None else _decoded(body, self.where)
 
-    def write(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> None:
+    def write(self, stored: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> None:
         """Create or replace the lease as it was read.
 
         Raises NotWrittenError, or InputError when its namespace does not exist.
         """
         now = self._clock()
         spec = {
-            **spec_of(item),
+            **spec_of(stored),
             "holderIdentity": holder,
             "leaseDurationSeconds": max(1, round(self.duration_seconds)) if holder else 1,
             "renewTime": times.render_micro(now),
@@ -308,13 +308,13 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
             transitions = before if isinstance(before, int) and 0 <= before < MAX_TRANSITIONS else 0
             spec["acquireTime"] = times.render_micro(now)
             spec["leaseTransitions"] = transitions + 1
-        self._store(item, {"spec": spec})
+        self._store(stored, {"spec": spec})
 
-    def _store(self, item: dict[str, Any] | None, fields: dict[str, Any]) -> bytes:
+    def _store(self, stored: dict[str, Any] | None, fields: dict[str, Any]) -> bytes:
         """The lease as the API server keeps it once these fields are written. Raises as ``write`` does."""
         what = f"write {self.where}"
-        if item is not None:
-            return client.replace_version(self.api, what, self._path(self._name), {**item, **fields})
+        if stored is not None:
+            return client.replace_version(self.api, what, self._path(self._name), {**stored, **fields})
         metadata = {**fields.get("metadata", {}), "namespace": self._namespace, "name": self._name}
         return client.create_version(
             self.api,
@@ -329,9 +329,9 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         """Why its runs are paused, read now; empty when they are not. Raises as ``read`` does."""
         return self.why_paused_by(self.read())
 
-    def why_paused_by(self, item: dict[str, Any] | None) -> str:
+    def why_paused_by(self, stored: dict[str, Any] | None) -> str:
         """The same of the lease as it was read."""
-        reason = _annotations(item).get(PAUSED)
+        reason = _annotations(stored).get(PAUSED)
         if reason is None:
             return ""
         place = f"{self._namespace}/{self._name}"
@@ -349,16 +349,16 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         """
 
         def attempt() -> bool:
-            item = self.read()
-            annotations = _annotations(item)
+            stored = self.read()
+            annotations = _annotations(stored)
             if annotations.get(PAUSED) == reason:
                 return False
             annotations = {key: value for key, value in annotations.items() if key != PAUSED}
             if reason is not None:
                 annotations[PAUSED] = reason
-            metadata = {**(item or {}).get("metadata", {}), "annotations": annotations}
-            stored = self._store(item, {"metadata": metadata})
-            if _annotations(_decoded(stored, self.where)).get(PAUSED) != reason:
+            metadata = {**(stored or {}).get("metadata", {}), "annotations": annotations}
+            answer = self._store(stored, {"metadata": metadata})
+            if _annotations(_decoded(answer, self.where)).get(PAUSED) != reason:
                 raise UnreachableError("the API server has not kept what was written", where=self.where)
             return True
 
@@ -370,7 +370,7 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
     def _path(self, *name: str) -> str:
         return object_path(_VERSION, self._namespace, "leases", *name)
 
-    def take(self, lease: RunLease, found: dict[str, Any] | None) -> HeldLease:
+    def take(self, lease: RunLease, stored: dict[str, Any] | None) -> HeldLease:
         """Write the lease that was found as ours, which the caller knows to be allowed.
 
         ``lease`` says for how long that may take; who holds it renews it later. Raises NotWrittenError when
@@ -378,7 +378,7 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         """
         held = HeldLease(self, self.now())
         try:
-            lease.write(found, lease.identity, fresh=True)
+            lease.write(stored, lease.identity, fresh=True)
         except StopRequestedError:  # the API server may have written it all the same
             held.release()
             raise
@@ -395,10 +395,10 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         lease = self.within(deadline)
 
         def attempt() -> HeldLease:
-            item = lease.read()
-            if item is not None:
-                item = self._watched_until_free(item)
-            return self.take(lease, item)
+            stored = lease.read()
+            if stored is not None:
+                stored = self._watched_until_free(stored)
+            return self.take(lease, stored)
 
         try:
             return client.update(lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
@@ -409,11 +409,11 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
                 f"could not be taken in {client.MAX_ATTEMPTS} attempts", where=self.where
             ) from error
 
-    def _watched_until_free(self, found: dict[str, Any]) -> dict[str, Any] | None:
+    def _watched_until_free(self, stored: dict[str, Any]) -> dict[str, Any] | None:
         """The lease once nobody holds it. Raises LeaseHeldError as soon as it is seen that somebody does."""
-        spec = spec_of(found)
+        spec = spec_of(stored)
         if self.is_free(spec):
-            return found
+            return stored
         seconds = duration_of(spec, self.duration_seconds)
         age = self._clock() - times.parse_if_possible(text_of(spec, "renewTime"))  # by two clocks
         if 0 <= age < seconds or seconds > MAX_WATCHED_SECONDS:
@@ -426,16 +426,16 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
             seconds,
         )
         since = self.now()
-        item: dict[str, Any] | None = found
+        latest: dict[str, Any] | None = stored
         while self.now() - since < seconds:
             if self.api.retries.wait(min(_LOOK_SECONDS, seconds)):
                 raise StopRequestedError(f"asked to stop while {self.where} of another run was watched")
-            item = self.read()
-            if item is None or self.is_free(spec_of(item)):
-                return item
-            if record_of(item) != record_of(found):
-                raise self._held(spec_of(item), seconds)
-        return item
+            latest = self.read()
+            if latest is None or self.is_free(spec_of(latest)):
+                return latest
+            if record_of(latest) != record_of(stored):
+                raise self._held(spec_of(latest), seconds)
+        return latest
 
     def is_free(self, spec: dict[str, Any]) -> bool:
         """Whether nobody holds it, or this run does."""
@@ -476,22 +476,22 @@ class LeaseWatch:
         """
         lease = self._lease.within(self._lease.duration_seconds)
         began = self._lease.now()
-        item = lease.read()  # as it was at ``began`` or later
-        spec = spec_of(item)
+        stored = lease.read()  # as it was at ``began`` or later
+        spec = spec_of(stored)
         self.holder = text_of(spec, "holderIdentity")[:200]
-        if item is not None and not self._lease.is_free(spec) and not self._expired(item, began):
+        if stored is not None and not self._lease.is_free(spec) and not self._expired(stored, began):
             return None
         try:
-            held = self._lease.take(lease, item)
+            held = self._lease.take(lease, stored)
         except client.NotWrittenError:
             self.holder = ""  # somebody else was faster, or the answer was lost: the next look tells
             return None
         self._seen = None
         return held
 
-    def _expired(self, item: dict[str, Any], now: float) -> bool:
-        record = record_of(item)
-        seconds = duration_of(spec_of(item), self._lease.duration_seconds)
+    def _expired(self, stored: dict[str, Any], now: float) -> bool:
+        record = record_of(stored)
+        seconds = duration_of(spec_of(stored), self._lease.duration_seconds)
         if record != self._seen:
             self._seen = record
             self._since = self._lease.now()

@@ -111,7 +111,7 @@ class ObservedPod(records.ApiObject, frozen=True):
 
     def condition(self, kind: str) -> ObservedCondition | None:
         """The condition of a type, if the pod carries it."""
-        return next((item for item in self.status.conditions or () if item.type == kind), None)
+        return next((candidate for candidate in self.status.conditions or () if candidate.type == kind), None)
 
 
 OBSERVED_PODS = Kind("pods", "Pod", "", "v1", ObservedPod)
@@ -150,10 +150,10 @@ def read_pod(api: RawApi, namespace: str, name: str) -> ObservedPod | None:
 
 def read_pods(api: RawApi, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
     """Each pod of these scopes once, if it could be read. Raises UnreachableError or RightsError."""
-    wanted = set(scopes)
-    whole = {scope.namespace for scope in wanted if not scope.selector}
-    found: dict[str, ObservedPod] = {}  # by uid: selectors may overlap
-    for scope in sorted(wanted):
+    distinct = set(scopes)
+    whole = {scope.namespace for scope in distinct if not scope.selector}
+    pods_by_uid: dict[str, ObservedPod] = {}  # by uid: selectors may overlap
+    for scope in sorted(distinct):
         if scope.selector and scope.namespace in whole:
             continue
         listing = read_list(
@@ -165,8 +165,8 @@ def read_pods(api: RawApi, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
             max_pages=MAX_PAGES,
         )
         pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
-        found.update((pod.metadata.uid, pod) for pod in pods)
-    return tuple(found.values())
+        pods_by_uid.update((pod.metadata.uid, pod) for pod in pods)
+    return tuple(pods_by_uid.values())
 
 
 class _ControllerStatus(records.Record, frozen=True):
@@ -182,16 +182,19 @@ class _Controller(records.ApiObject, frozen=True):
         """Why it makes no pod in the stead of this one; empty where it does not say."""
         if self.metadata.deletion_timestamp is not None:
             return "is being deleted"
-        wanted = self.spec.replicas
+        replicas = self.spec.replicas
         has = self.status.replicas
-        if wanted is not None and pod.controller_kind == STATEFUL_SETS.name:
+        if replicas is not None and pod.controller_kind == STATEFUL_SETS.name:
             first = self.spec.ordinals.start if self.spec.ordinals else 0
             number = pod.name.rpartition("-")[2]
-            has = wanted if number.isdecimal() and int(number) >= first + wanted else -1
-        if wanted is not None and has >= wanted:
-            return f"wants {counted(wanted, 'pod')} and has them" if wanted else "wants no pods"
-        failures = (item for item in self.status.conditions or () if item.type in _FAILURES)
-        message = next((item.message or item.reason for item in failures if item.status == "True"), "")
+            has = replicas if number.isdecimal() and int(number) >= first + replicas else -1
+        if replicas is not None and has >= replicas:
+            return f"wants {counted(replicas, 'pod')} and has them" if replicas else "wants no pods"
+        failures = (condition for condition in self.status.conditions or () if condition.type in _FAILURES)
+        message = next(
+            (condition.message or condition.reason for condition in failures if condition.status == "True"),
+            "",
+        )
         return f"cannot make one: {message[:300]}" if message else ""
 
 
@@ -214,6 +217,14 @@ def why_not_replaced(api: RawApi, pod: PodReference) -> str:
         listing = read_list(api, kind, f"read {name}", path, named)
     except RebalancerError:
         return ""
-    found = next((item for item in listing.records if item.metadata.uid == pod.controller_uid), None)
-    why = found.why_none(pod) if isinstance(found, _Controller) else "" if listing.malformed else "is gone"
+    controller = next(
+        (record for record in listing.records if record.metadata.uid == pod.controller_uid), None
+    )
+    why = (
+        controller.why_none(pod)
+        if isinstance(controller, _Controller)
+        else ""
+        if listing.malformed
+        else "is gone"
+    )
     return f"{name} {why}" if why else ""

@@ -154,13 +154,13 @@ def after_outcomes(
     The provisional entry that this run wrote before an eviction is withdrawn once it is known that the pod
     stayed. What another run wrote about the pod is not touched: it may know better.
     """
-    known = tuple(outcomes)
-    untouched = {outcome.move.pod.uid for outcome in known if outcome.evicted_at is None}
+    ended = tuple(outcomes)
+    untouched = {outcome.move.pod.uid for outcome in ended if outcome.evicted_at is None}
     if state is not None and untouched:
-        kept = tuple(
+        moves = tuple(
             move
             for move in state.moves
             if not (move.run == run and move.uid in untouched and move.result == Result.UNKNOWN)
         )
-        state = replace(state, moves=kept)
-    return after_moves(state, past_moves(known, run), now, horizon_seconds)
+        state = replace(state, moves=moves)
+    return after_moves(state, past_moves(ended, run), now, horizon_seconds)

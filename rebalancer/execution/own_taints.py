@@ -86,7 +86,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         further: _JsonPatch = ({"op": "add", "path": "/spec/taints/-", "value": taint},)
         for name in nodes:
             self._set[name] = None  # before the request, whose answer may be lost
-            there = [(item.key, item.effect) for item in seen.get(name, ())]
+            there = [(seen_taint.key, seen_taint.effect) for seen_taint in seen.get(name, ())]
             is_ours = (self._kind.key, self._kind.effect) in there  # whose it is has to be read
             self._change(
                 self._api, name, value, self._is_over, () if is_ours else further if there else first
@@ -209,13 +209,13 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
             return None
         node = _decoded(content, what, name)
         taints = node.spec.get("taints") or []
-        wanted = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
-        if renews and len(wanted) == len(taints):
+        new_taints = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
+        if renews and len(new_taints) == len(taints):
             return None
-        wanted += [self._taint(value)] if value else []
+        new_taints += [self._taint(value)] if value else []
         version = node.metadata.get("resourceVersion", "")
-        body = {"metadata": {"resourceVersion": version}, "spec": {"taints": wanted or None}}
-        return body if wanted != taints else None
+        body = {"metadata": {"resourceVersion": version}, "spec": {"taints": new_taints or None}}
+        return body if new_taints != taints else None
 
     def _check(self, what: str, value: str | None, node: _WholeNode) -> None:
         """Raise UnreachableError where the API server has not stored what was asked for."""

@@ -68,15 +68,15 @@ class _Restart(Attempts[Move]):
 
     def why_not(self, pod: ObservedPod | None) -> Attempt[Move] | None:
         """Judge the Deployment, whose version the request will bear, and the pod."""
-        found = self._read()
-        if found is None:
+        deployment = self._read()
+        if deployment is None:
             return self.left(f"{self._what} is gone already")
-        if self.is_requested and self._is_restarted(found):
+        if self.is_requested and self._is_restarted(deployment):
             return self.ended(self.granted, f"the answer was lost; {self.done}")
-        why = why_no_surge(found)
+        why = why_no_surge(deployment)
         if why:
             return self.ended(self.not_sent, f"{self.move.pod.workload} {why}")
-        self._version = found.metadata.resource_version
+        self._version = deployment.metadata.resource_version
         if pod is not None and not pod.terminating:
             return None
         # It did not end by a request: the Deployment was read just now, and is as it was.
@@ -93,11 +93,13 @@ class _Restart(Attempts[Move]):
         )
 
     def is_done(self) -> bool | None:
-        found = self._read()
-        return None if found is None else self._is_restarted(found)
+        deployment = self._read()
+        return None if deployment is None else self._is_restarted(deployment)
 
-    def _is_restarted(self, found: Workload) -> bool:
-        annotations = (found.spec.template.metadata.annotations if found.spec.template else None) or {}
+    def _is_restarted(self, deployment: Workload) -> bool:
+        annotations = (
+            deployment.spec.template.metadata.annotations if deployment.spec.template else None
+        ) or {}
         return annotations.get(RESTARTED_AT) == self.restarted_at
 
     def _read(self) -> Workload | None:
@@ -105,29 +107,29 @@ class _Restart(Attempts[Move]):
         what = f"read {self._what}"
         try:
             body = self.api.find(what, self._path)
-            found = None if body is None else _deployment.decode(body)
+            deployment = None if body is None else _deployment.decode(body)
         except RightsError as error:
             raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
         except (ValueError, RecursionError) as error:
             raise RequestRejectedError(
                 f"{what}: the answer is not a Deployment: {str(error)[:200]}", where=self.api.host
             ) from error
-        if found is not None and not found.metadata.uid:
+        if deployment is not None and not deployment.metadata.uid:
             raise UnreachableError(
                 f"{what}: the answer is not a Deployment: it has no uid", where=self.api.host
             )
-        return found if found and found.metadata.uid == self.move.pod.workload_uid else None
+        return deployment if deployment and deployment.metadata.uid == self.move.pod.workload_uid else None
 
 
 def made_by_rollout(
-    move: Move, restarted_at: str, known: Iterable[str], now: Iterable[ObservedPod]
+    move: Move, restarted_at: str, uids_before: Iterable[str], now: Iterable[ObservedPod]
 ) -> ObservedPod | None:
     """The pod that the rolling update made: it has the new template's annotation, and another ReplicaSet.
 
     ``known`` are the uids of pods that existed before. Of several, one that has not failed, the oldest first.
     """
-    earlier = set(known)
-    found = [
+    earlier = set(uids_before)
+    replacements = [
         pod
         for pod in now
         if pod.metadata.uid not in earlier
@@ -137,7 +139,7 @@ def made_by_rollout(
         and pod.controller.uid != move.pod.controller_uid
         and not pod.terminating
     ]
-    return min(found, key=lambda pod: (pod.failed, pod.created_at, pod.metadata.uid), default=None)
+    return min(replacements, key=lambda pod: (pod.failed, pod.created_at, pod.metadata.uid), default=None)
 
 
 def appraise_rollout(

@@ -89,7 +89,7 @@ class _SchedulerPod(ObservedPod, frozen=True):
 
     @property
     def of_scheduler_image(self) -> bool:
-        return any(is_scheduler(item.image) for item in self.spec.containers or ())
+        return any(is_scheduler(container.image) for container in self.spec.containers or ())
 
     @property
     def is_static(self) -> bool:
@@ -100,7 +100,7 @@ class _SchedulerPod(ObservedPod, frozen=True):
         for volume in self.spec.volumes or ():
             sources = (volume.projected.sources if volume.projected else None) or ()
             mounted = [volume.config_map, *(source.config_map for source in sources)]
-            if any(item is not None and item.name == config_map for item in mounted):
+            if any(volume is not None and volume.name == config_map for volume in mounted):
                 return True
         return False
 
@@ -121,21 +121,21 @@ def _read(api: RawApi, selection: PodSelection, of_others: Collection[str]) -> l
 
     Raises RightsError or UnreachableError when pods cannot be read, also single ones: any may be meant.
     """
-    found: list[_SchedulerPod] = []
+    pods: list[_SchedulerPod] = []
     for namespace in selection.namespaces:
         what = f"list pods of {namespace}"
         listing = read_list(api, _PODS, what, object_path("v1", namespace, "pods"))
         if listing.malformed:
-            names = ", ".join(item.name for item in listing.malformed[:3])
+            names = ", ".join(malformed.name for malformed in listing.malformed[:3])
             raise UnreachableError(f"{what}: cannot be read: {names}")
-        found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod) and not pod.finished)
+        pods.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod) and not pod.finished)
     if selection.selector is not None:
         selects = selection.selector.selects
-        return [pod for pod in found if selects(pod.metadata.labels or {})]
+        return [pod for pod in pods if selects(pod.metadata.labels or {})]
     if selection.config_map:
-        mounting = [pod for pod in found if pod.mounts(selection.config_map)]
+        mounting = [pod for pod in pods if pod.mounts(selection.config_map)]
         return [pod for pod in mounting if pod.of_scheduler_image] or mounting
-    own_or_new = [pod for pod in found if pod.full_name not in of_others]
+    own_or_new = [pod for pod in pods if pod.full_name not in of_others]
     return [pod for pod in own_or_new if pod.of_scheduler_image and pod.is_static == selection.static]
 
 
@@ -198,10 +198,10 @@ def _to_name(named_by: str) -> str:
 def _by_lease(
     api: RawApi, location: SchedulerLocation, lease: LeaseName, now: float
 ) -> SchedulerHealth | None:
-    found = read_lease(api, lease)
-    if found is None:
+    stored = read_lease(api, lease)
+    if stored is None:
         return None
-    spec = spec_of(found)
+    spec = spec_of(stored)
     age = now - _time_in(spec, "renewTime", f"{lease} has no time of renewal that can be read")
     holder = text_of(spec, "holderIdentity")[:200]
     if stranger := _held_by_another(location, lease, holder):
@@ -213,7 +213,7 @@ def _by_lease(
     when = f"{was} renewed " + (f"{age:.0f} s ago" if age >= 0 else f"{-age:.0f} s ahead of our clock")
     if holder and abs(age) <= valid:
         return SchedulerHealth(location.name, True, when)
-    renewed, watched = _watched(api, lease, found, valid)
+    renewed, watched = _watched(api, lease, stored, valid)
     if renewed is None:
         why = f"{when}, and not again in the {watched:.0f} s for which it was watched"
         return SchedulerHealth(location.name, False, why)
@@ -266,18 +266,18 @@ def _named_by(location: SchedulerLocation) -> str:
 
 
 def _watched(
-    api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: float
+    api: RawApi, lease: LeaseName, stored: dict[str, Any], seconds: float
 ) -> tuple[dict[str, Any] | None, float]:
     """The Lease as somebody renews it within ``seconds``, else None, and for how long it was watched."""
     since = api.retries.clock()
     while (watched := api.retries.clock() - since) < seconds:
         if api.retries.wait(min(_LOOK_SECONDS, seconds)):
             raise StopRequestedError(f"asked to stop while {lease} was watched")
-        item = read_lease(api, lease)
-        if item is None:
+        latest = read_lease(api, lease)
+        if latest is None:
             return None, api.retries.clock() - since
-        if record_of(item) != record_of(found) and text_of(spec_of(item), "holderIdentity"):
-            return item, api.retries.clock() - since
+        if record_of(latest) != record_of(stored) and text_of(spec_of(latest), "holderIdentity"):
+            return latest, api.retries.clock() - since
     return None, watched
 
 
@@ -383,7 +383,10 @@ class _Node(records.ApiObject, frozen=True):
 
     @property
     def ready(self) -> bool:
-        return any(item.type == "Ready" and item.status == "True" for item in self.status.conditions or ())
+        return any(
+            condition.type == "Ready" and condition.status == "True"
+            for condition in self.status.conditions or ()
+        )
 
 
 _NODES = Kind("nodes", "Node", "", "v1", _Node)
@@ -405,11 +408,11 @@ def read_health(
     unscheduled = {"fieldSelector": "spec.nodeName="}
     pods = read_list(api, OBSERVED_PODS, "list unscheduled pods", OBSERVED_PODS.path, unscheduled)
     not_ready = [node.metadata.name for node in nodes.records if isinstance(node, _Node) and not node.ready]
-    not_ready += [item.name for item in nodes.malformed]
+    not_ready += [malformed.name for malformed in nodes.malformed]
     pending = [
         pod.full_name for pod in pods.records if isinstance(pod, ObservedPod) and _waits(pod, run_started)
     ]
-    pending += [f"{item.namespace}/{item.name}" for item in pods.malformed]
+    pending += [f"{malformed.namespace}/{malformed.name}" for malformed in pods.malformed]
     return ClusterHealth(
         node_count=len(nodes.records) + len(nodes.malformed),
         pod_count=pod_count,
@@ -437,8 +440,8 @@ SafetyCheck = Callable[[Safety, ClusterHealth], str]
 def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str:
     """More nodes are not ready than the policy allows."""
     count = len(health.not_ready_nodes)
-    most = safety.max_not_ready_nodes.of(health.node_count)
-    if count <= most:
+    max_not_ready = safety.max_not_ready_nodes.of(health.node_count)
+    if count <= max_not_ready:
         return ""
     names = _some(health.not_ready_nodes)
     limit = safety.max_not_ready_nodes

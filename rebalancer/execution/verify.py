@@ -55,29 +55,29 @@ def match(
 
     ``before`` are the uids of the pods that existed before the wave: none of them replaces another.
     """
-    known = set(before) | {item.move.pod.uid for item in evicted}
-    fresh = [pod for pod in now if pod.metadata.uid not in known and not pod.terminating]
-    found: dict[str, ObservedPod] = {}
+    earlier = set(before) | {attempt.move.pod.uid for attempt in evicted}
+    fresh = [pod for pod in now if pod.metadata.uid not in earlier and not pod.terminating]
+    replacements: dict[str, ObservedPod] = {}
     by_controller: dict[tuple[str, str], list[Attempt[Move]]] = {}
     by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in fresh}
-    for item in evicted:
-        pod = item.move.pod
-        if item.move.is_restart:
-            new = made_by_rollout(item.move, item.restarted_at, known, fresh)
+    for attempt in evicted:
+        pod = attempt.move.pod
+        if attempt.move.is_restart:
+            new = made_by_rollout(attempt.move, attempt.restarted_at, earlier, fresh)
             if new is not None:
-                found[pod.uid] = new
+                replacements[pod.uid] = new
         elif pod.controller_kind == "StatefulSet":
             successor = by_name.get((pod.namespace, pod.name))
             if successor is not None and successor.controller.uid == pod.controller_uid:
-                found[pod.uid] = successor
+                replacements[pod.uid] = successor
         elif pod.controller_uid:
-            by_controller.setdefault((pod.namespace, pod.controller_uid), []).append(item)
+            by_controller.setdefault((pod.namespace, pod.controller_uid), []).append(attempt)
     for (namespace, controller), items in by_controller.items():
         candidates = [
             pod for pod in fresh if pod.metadata.namespace == namespace and pod.controller.uid == controller
         ]
-        found.update(_pair(items, candidates))
-    return found
+        replacements.update(_pair(items, candidates))
+    return replacements
 
 
 def _pair(items: Sequence[Attempt[Move]], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
@@ -88,7 +88,7 @@ def _pair(items: Sequence[Attempt[Move]], candidates: Iterable[ObservedPod]) -> 
     for pod in range(len(chosen)):
         if pod not in taken_by:
             taken_by[pod] = next(left)
-    return {items[item].move.pod.uid: chosen[pod] for pod, item in taken_by.items()}
+    return {items[at].move.pod.uid: chosen[pod] for pod, at in taken_by.items()}
 
 
 def _choose(items: Sequence[Attempt[Move]], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
@@ -102,8 +102,8 @@ def _choose(items: Sequence[Attempt[Move]], candidates: Iterable[ObservedPod]) -
         key=lambda pod: (pod.failed, _created(pod), pod.metadata.name, pod.metadata.uid),
     )
     chosen: list[ObservedPod] = []
-    for item in sorted(items, key=lambda item: -item.not_before):
-        earliest = math.floor(item.not_before)  # creation times are whole seconds
+    for attempt in sorted(items, key=lambda attempt: -attempt.not_before):
+        earliest = math.floor(attempt.not_before)  # creation times are whole seconds
         first = next((index for index, pod in enumerate(left) if _created(pod) >= earliest), None)
         if first is not None:
             chosen.append(left.pop(first))
@@ -114,24 +114,24 @@ def _created(pod: ObservedPod) -> float:
     return -math.inf if math.isnan(pod.created_at) else pod.created_at
 
 
-def _planned(items: Sequence[Attempt[Move]], pods: Sequence[ObservedPod]) -> dict[int, int]:
-    """The largest pairing of pods with moves that listed their node: pod index -> item index."""
-    listed = [set(item.move.landing_nodes) for item in items]
-    item_of: dict[int, int] = {}
+def _planned(attempts: Sequence[Attempt[Move]], pods: Sequence[ObservedPod]) -> dict[int, int]:
+    """The largest pairing of pods with moves that listed their node: pod index -> index of the attempt."""
+    listed = [set(attempt.move.landing_nodes) for attempt in attempts]
+    attempt_of: dict[int, int] = {}
 
-    def assign(item: int, tried: set[int]) -> bool:
+    def assign(attempt: int, tried: set[int]) -> bool:
         for pod, candidate in enumerate(pods):
-            if candidate.spec.node_name not in listed[item] or pod in tried:
+            if candidate.spec.node_name not in listed[attempt] or pod in tried:
                 continue
             tried.add(pod)
-            if pod not in item_of or assign(item_of[pod], tried):
-                item_of[pod] = item
+            if pod not in attempt_of or assign(attempt_of[pod], tried):
+                attempt_of[pod] = attempt
                 return True
         return False
 
-    for item in range(len(items)):
-        assign(item, set())
-    return item_of
+    for attempt in range(len(attempts)):
+        assign(attempt, set())
+    return attempt_of
 
 
 LandingCheck = Callable[[Move, str], str | None]
@@ -190,23 +190,25 @@ class LandingPoller(msgspec.Struct, eq=False):
         waits for this.
         """
         last = self.evicted[-1].move.pod
-        siblings = [item for item in self.evicted if item.move.pod.controller_uid == last.controller_uid]
+        siblings = [
+            attempt for attempt in self.evicted if attempt.move.pod.controller_uid == last.controller_uid
+        ]
         watched = WatchedReplacements(self._pods_seen, siblings, self._before)
         deadline = self._clock.monotonic() + MAX_SECONDS_TO_PLACE
-        found: Appraisal | None = None
+        last_appraisal: Appraisal | None = None
 
         def placed() -> bool:
-            nonlocal found
+            nonlocal last_appraisal
             if watched.placed() is False:
                 return False
             appraisals, trouble = self._look(siblings, deadline - self._clock.monotonic())
             if trouble:
                 return True  # waiting is of no use: the wave is verified before it goes on
-            found = appraisals[-1] if appraisals[-1].placed else None
-            return found is not None
+            last_appraisal = appraisals[-1] if appraisals[-1].placed else None
+            return last_appraisal is not None
 
         self._clock.wait_until(placed, deadline, _FIRST_LOOK_SECONDS, poke=watched.placed, give_up=give_up)
-        return found
+        return last_appraisal
 
     def until_settled(
         self, timeout_seconds: float, after_each_read: Callable[[Sequence[Appraisal]], None] = lambda _: None
@@ -228,7 +230,7 @@ class LandingPoller(msgspec.Struct, eq=False):
             left = max(deadline - clock.monotonic(), _LAST_READ_SECONDS)
             appraisals, trouble = self._look(self.evicted, left)
             after_each_read(appraisals)
-            return not trouble and all(item.settled for item in appraisals)
+            return not trouble and all(appraisal.settled for appraisal in appraisals)
 
         def poke() -> bool | None:
             # A watch does not show when a pod that is ready is available.
@@ -239,18 +241,22 @@ class LandingPoller(msgspec.Struct, eq=False):
             clock.wait_until(settled, deadline, first_pause, MAX_PAUSE_SECONDS, poke=poke)
         if clock.stop_requested():
             trouble = trouble or "the run was interrupted"
-        return tuple(_unseen(item, trouble) if trouble else item.outcome for item in appraisals)
+        return tuple(
+            _unseen(appraisal, trouble) if trouble else appraisal.outcome for appraisal in appraisals
+        )
 
     def _look(self, evicted: Sequence[Attempt[Move]], seconds: float) -> tuple[tuple[Appraisal, ...], str]:
         """These moves as they stand, and why they could not be read if they could not."""
         try:
-            pods = self._read([item.move for item in evicted], seconds)
+            pods = self._read([attempt.move for attempt in evicted], seconds)
         except RebalancerError as error:
             trouble = f"how it ended could not be seen: {error}"
-            return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
+            return tuple(_so_far(attempt, Result.UNKNOWN, trouble) for attempt in evicted), trouble
         self._waits_for_available = False
         appraisals = appraise(evicted, self._before, pods, self._check_once, self._why_not_available)
-        self._landed |= {item.outcome.move.pod.uid: item.outcome for item in appraisals if item.placed}
+        self._landed |= {
+            appraisal.outcome.move.pod.uid: appraisal.outcome for appraisal in appraisals if appraisal.placed
+        }
         return appraisals, ""
 
     def _why_not_available(self, move: Move, pod: ObservedPod) -> str:
@@ -286,62 +292,64 @@ def appraise(
     """The outcome of each move as it stands, given the pods of its namespace now."""
     replacements = match(evicted, before, now)
     present = {pod.metadata.uid: pod for pod in now}
-    found = []
-    for item in evicted:
-        uid = item.move.pod.uid
-        found.append(_appraise(item, replacements.get(uid), present.get(uid), check, why_not_available))
-    return tuple(found)
+    appraisals = []
+    for attempt in evicted:
+        uid = attempt.move.pod.uid
+        appraisals.append(
+            _appraise(attempt, replacements.get(uid), present.get(uid), check, why_not_available)
+        )
+    return tuple(appraisals)
 
 
 def _appraise(
-    item: Attempt[Move],
+    attempt: Attempt[Move],
     replacement: ObservedPod | None,
     old: ObservedPod | None,
     check: LandingCheck,
     why_not_available: WhyNotAvailable,
 ) -> Appraisal:
-    if item.move.is_restart:
-        result, because, settled = appraise_rollout(item.move, replacement, old, check)
-        return _so_far(item, result, because, replacement, settled=settled)
-    if old is not None and (item.verdict is Verdict.STARTED or old.being_evicted) and not old.terminating:
+    if attempt.move.is_restart:
+        result, because, settled = appraise_rollout(attempt.move, replacement, old, check)
+        return _so_far(attempt, result, because, replacement, settled=settled)
+    if old is not None and (attempt.verdict is Verdict.STARTED or old.being_evicted) and not old.terminating:
         if not old.finished:
             because = "somebody else moves it; it had not left yet when it was looked at last"
-            return _so_far(item, Result.STARTED, because, replacement)
+            return _so_far(attempt, Result.STARTED, because, replacement)
         old = None  # it finished; the object is not deleted yet
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:
             because += f"; {_of_the_evicted_pod(old)}"
-        return _so_far(item, Result.NOT_REPLACED, because)
+        return _so_far(attempt, Result.NOT_REPLACED, because)
     if replacement.failed:
         why = replacement.status.reason or replacement.status.message or "no reason is given"
-        return _so_far(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
+        return _so_far(attempt, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
     node = replacement.spec.node_name
     if not node:
-        because = f"{replacement.why_pending}; {_of_the_node_left(item, old)}"
-        return _so_far(item, Result.PENDING, because, replacement)
-    planned = node in item.move.landing_nodes
-    objection = None if planned else check(item.move, node)
+        because = f"{replacement.why_pending}; {_of_the_node_left(attempt, old)}"
+        return _so_far(attempt, Result.PENDING, because, replacement)
+    planned = node in attempt.move.landing_nodes
+    objection = None if planned else check(attempt.move, node)
     if objection is not None:
-        return _so_far(item, Result.UNEXPECTED, objection, replacement, settled=True)
+        return _so_far(attempt, Result.UNEXPECTED, objection, replacement, settled=True)
     if replacement.ready_at is None:
-        because = f"on {node}, not ready yet; {_of_the_node_left(item, old)}"
-        return _so_far(item, Result.NOT_READY, because, replacement)
+        because = f"on {node}, not ready yet; {_of_the_node_left(attempt, old)}"
+        return _so_far(attempt, Result.NOT_READY, because, replacement)
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
         because += f"; {_of_the_evicted_pod(old)}"
-    not_available = why_not_available(item.move, replacement)
+    not_available = why_not_available(attempt.move, replacement)
     if not_available:
         because += f"; {not_available}"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
-    return _so_far(item, result, because, replacement, settled=old is None and not not_available)
+    return _so_far(attempt, result, because, replacement, settled=old is None and not not_available)
 
 
-def _of_the_node_left(item: Attempt[Move], old: ObservedPod | None) -> str:
+def _of_the_node_left(attempt: Attempt[Move], old: ObservedPod | None) -> str:
     """What a move has come to whose replacement does not serve yet."""
     if old is not None:
         return _of_the_evicted_pod(old)
-    return f"{item.move.from_node} has lost the pod's load, but its replacement still waits"
+    return f"{attempt.move.from_node} has lost the pod's load, but its replacement still waits"
 
 
 def _of_the_evicted_pod(old: ObservedPod) -> str:
@@ -352,7 +360,7 @@ def _of_the_evicted_pod(old: ObservedPod) -> str:
 
 
 def _so_far(
-    item: Attempt[Move],
+    attempt: Attempt[Move],
     result: Result,
     because: str,
     replacement: ObservedPod | None = None,
@@ -361,16 +369,16 @@ def _so_far(
 ) -> Appraisal:
     node = replacement.spec.node_name if replacement else ""
     outcome = Outcome(
-        move=item.move,
+        move=attempt.move,
         result=result,
         because=because,
         node=node,
         replacement=replacement.metadata.name if replacement else "",
         replacement_uid=replacement.metadata.uid if replacement else "",
         replacement_controller_uid=replacement.controller.uid if replacement else "",
-        evicted_at=item.at,
-        bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
-        ready_at=_not_before(item.at, replacement.ready_at if replacement else None),
+        evicted_at=attempt.at,
+        bound_at=_not_before(attempt.at, replacement.bound_at if replacement else None),
+        ready_at=_not_before(attempt.at, replacement.ready_at if replacement else None),
     )
     placed = replacement is not None and bool(node) and not replacement.failed
     return Appraisal(outcome, settled, placed)
@@ -403,9 +411,9 @@ class WatchedReplacements:
     ) -> None:
         """``before`` are the uids of the pods that existed before the wave."""
         self._pods_seen = pods_seen
-        self._leaving = {item.move.pod.uid for item in evicted}
-        self._known = self._leaving | set(before)
-        self._expected = Counter(item.move.pod.controller_uid for item in evicted)
+        self._leaving = {attempt.move.pod.uid for attempt in evicted}
+        self._known_uids = self._leaving | set(before)
+        self._expected = Counter(attempt.move.pod.controller_uid for attempt in evicted)
         self._last = evicted[-1].move.pod.controller_uid if evicted else ""
 
     def placed(self) -> bool | None:
@@ -428,9 +436,9 @@ class WatchedReplacements:
         return True
 
     def _seen(self) -> Mapping[str, Sequence[SeenPod]] | None:
-        found = {uid: self._pods_seen(uid) if uid else None for uid in self._expected}
-        seen = {uid: pods for uid, pods in found.items() if pods is not None}
-        return seen if len(seen) == len(found) > 0 else None
+        pods_by_controller = {uid: self._pods_seen(uid) if uid else None for uid in self._expected}
+        seen = {uid: pods for uid, pods in pods_by_controller.items() if pods is not None}
+        return seen if len(seen) == len(pods_by_controller) > 0 else None
 
     def _new(self, pods: Sequence[SeenPod]) -> list[SeenPod]:
-        return [pod for pod in pods if pod.uid not in self._known]
+        return [pod for pod in pods if pod.uid not in self._known_uids]

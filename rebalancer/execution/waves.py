@@ -278,7 +278,7 @@ class _Run:
         before = self._account(self._plan)
         if not before.made or (before.is_as_planned and not self._plan.unsolved):
             return False
-        made = [item.move_made for item in self._outcomes.values() if item.evicted_at is not None]
+        made = [outcome.move_made for outcome in self._outcomes.values() if outcome.evicted_at is not None]
         waves = max(move.wave for move in self._moves())
         plan = self._context.replanner.plan_again(made, waves)
         _check(plan)
@@ -311,11 +311,11 @@ class _Run:
         # What a plan had to skip is no failure of a run that has planned again since.
         last = {move.pod.uid for move in self._plan.moves}
         counted = [
-            item.result
-            for item in outcomes
-            if item.result is not Result.SKIPPED or (item.move.pod.uid in last and not dry_run)
+            outcome.result
+            for outcome in outcomes
+            if outcome.result is not Result.SKIPPED or (outcome.move.pod.uid in last and not dry_run)
         ]
-        counted += [item.result for item in self._cleaned]
+        counted += [outcome.result for outcome in self._cleaned]
         return Outcomes(
             plan_inputs=self._plans[0].inputs,
             run=self._context.run,
@@ -384,7 +384,7 @@ class _Run:
         """What has become of the plan, its moves as they were judged last."""
         landed = {outcome.move.pod.uid: outcome for outcome in self._landed}
         made = list[Move]()
-        kept = list[Move]()
+        not_made = list[Move]()
         left = list[Move]()
         for move in self._plan.moves:
             outcome = self._outcomes.get(move.pod.uid)
@@ -393,8 +393,8 @@ class _Run:
             elif outcome.evicted_at is not None:
                 made.append(landed.get(move.pod.uid, outcome).move_made)
             elif not outcome.because.startswith(Reason.NOT_NEEDED):
-                kept.append(move)
-        return Progress(made, kept, left)
+                not_made.append(move)
+        return Progress(made, not_made, left)
 
     def _holding(self, moves: Sequence[Move], verdicts: Mapping[str, str | Move]) -> list[Move]:
         holding: list[Move] = []
@@ -553,7 +553,7 @@ class _Run:
         """Wait for the replacements of a wave; a landing that the plan did not allow for stops the run."""
 
         def after_each_read(appraisals: Sequence[Appraisal]) -> None:
-            settled = sum(item.settled for item in appraisals)
+            settled = sum(appraisal.settled for appraisal in appraisals)
             self._stream.publish(events.ReplacementsSeen(wave, settled, len(appraisals)))
             self._keep_lease()
 
@@ -573,12 +573,12 @@ class _Run:
     def _explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why a controller has made no replacement where it says so."""
         api = self._context.api.finishing(_LAST_LOOK_SECONDS).within(_LAST_LOOK_SECONDS)
-        found = []
+        explained = []
         for outcome in outcomes:
             none = outcome.result is Result.NOT_REPLACED
             why = why_not_replaced(api, outcome.move.pod) if none else ""
-            found.append(replace(outcome, because=f"{outcome.because}; {why}") if why else outcome)
-        return found
+            explained.append(replace(outcome, because=f"{outcome.because}; {why}") if why else outcome)
+        return explained
 
     def _reason_to_stop(self, outcome: Outcome) -> StopReason:
         if outcome.result is Result.UNKNOWN and self._clock.stop_requested():

@@ -177,9 +177,11 @@ def _share_not_running(load: LoadReport, nodes: IntArray, started: FloatArray) -
     source = load.source[nodes]
     inside = _share_before(load, nodes, started)
     for column in range(len(load.resources)):
-        slow = _has(source[:, column], [item[column] != "mean" for item in load.statistics])
+        slow = _has(source[:, column], [statistics[column] != "mean" for statistics in load.statistics])
         inside[slow, column] = np.ceil(inside[slow, column])
-    return np.where((source < 0) | _has(source, [item == _REQUESTS for item in load.sources]), 0.0, inside)
+    return np.where(
+        (source < 0) | _has(source, [source_name == _REQUESTS for source_name in load.sources]), 0.0, inside
+    )
 
 
 def _has(source: IntArray, answers: list[bool]) -> BoolArray:
@@ -194,7 +196,7 @@ def _our_own(pods: PodTable, nodes: NodeTable, rows: IntArray, moves: Iterable[P
     for move in moves:
         if move.to_node and move.controller_uid:
             landed.setdefault((move.controller_uid, move.to_node), []).append(move.evicted_at)
-    found: BoolArray = np.zeros(len(rows), np.bool_)
+    is_ours: BoolArray = np.zeros(len(rows), np.bool_)
     started = _started(pods, rows)
     for position in np.argsort(started, kind="stable").tolist() if landed else ():
         row = int(rows[position])
@@ -203,8 +205,8 @@ def _our_own(pods: PodTable, nodes: NodeTable, rows: IntArray, moves: Iterable[P
         ours = next((moment for moment in evicted if moment - 1.0 <= started[position]), None)
         if ours is not None:
             evicted.remove(ours)
-            found[position] = True
-    return found
+            is_ours[position] = True
+    return is_ours
 
 
 def end_times(snapshot: Snapshot) -> FloatArray:

@@ -44,13 +44,13 @@ _BUILT_IN_QUERIES = tuple(
 
 def watcher_addresses(configuration: SchedulerConfiguration) -> dict[str, MetricProvider | None]:
     """The addresses the profiles' plugins read; "" is the load-watcher built into them, with its provider."""
-    found: dict[str, MetricProvider | None] = {}
+    addresses: dict[str, MetricProvider | None] = {}
     for profile in configuration.profiles:
         for arguments in profile.arguments.values():
             address = getattr(arguments, "watcher_address", None)
             if address is not None:
-                found.setdefault(address, getattr(arguments, "metric_provider", None))
-    return found
+                addresses.setdefault(address, getattr(arguments, "metric_provider", None))
+    return addresses
 
 
 def plugin_requests(
@@ -62,9 +62,9 @@ def plugin_requests(
             with suppress(InputError):
                 connection = _connection_of(provider)
                 yield from ((connection, PrometheusQuery(query)) for _, _, query in _BUILT_IN_QUERIES)
-    for item in queries:
+    for plugin_query in queries:
         with suppress(InputError):
-            yield Connection(url_of(item.address)), PrometheusQuery(item.query)
+            yield Connection(url_of(plugin_query.address)), PrometheusQuery(plugin_query.query)
 
 
 def read_view(
@@ -91,13 +91,15 @@ def read_view(
             missing[address] = str(error)
     queries: dict[tuple[str, str], Mapping[str, float]] = {}
     index = NodeNameIndex(snapshot.nodes)
-    for item in plugin_queries:
+    for plugin_query in plugin_queries:
         try:
-            series = _series(snapshot, figures, url_of(item.address), item.query)
+            series = _series(snapshot, figures, url_of(plugin_query.address), plugin_query.query)
         except RebalancerError as error:
-            missing[item.address] = str(error)
+            missing[plugin_query.address] = str(error)
         else:
-            queries[item.address, item.query] = by_node_name(series, item.node_label, index)
+            queries[plugin_query.address, plugin_query.query] = by_node_name(
+                series, plugin_query.node_label, index
+            )
     return SchedulerView(watchers, missing, queries)
 
 
@@ -129,14 +131,14 @@ def _of_prometheus(
 ) -> WatcherMetrics:
     """As load-watcher reads Prometheus; a fetch with any error is discarded whole."""
     address = _connection_of(provider).address
-    found: dict[str, list[Metric]] = {}
+    metrics_by_node: dict[str, list[Metric]] = {}
     for kind, operator, query in _BUILT_IN_QUERIES:
-        for item in _series(snapshot, figures, address, query):
-            name = item.labels.get("instance", "")
-            if name and len(item.values) and np.isfinite(item.values[-1]):
-                value = 100 * float(item.values[-1])
-                found.setdefault(name, []).append(Metric(kind, operator, value))
-    nodes = {name: tuple(metrics) for name, metrics in sorted(found.items())}
+        for one_series in _series(snapshot, figures, address, query):
+            name = one_series.labels.get("instance", "")
+            if name and len(one_series.values) and np.isfinite(one_series.values[-1]):
+                value = 100 * float(one_series.values[-1])
+                metrics_by_node.setdefault(name, []).append(Metric(kind, operator, value))
+    nodes = {name: tuple(metrics) for name, metrics in sorted(metrics_by_node.items())}
     return WatcherMetrics(nodes, now, now - _WINDOW_SECONDS, now, "Prometheus")
 
 
@@ -149,15 +151,15 @@ def _series(snapshot: Snapshot, figures: RawFigures, address: str, query: str) -
 
 def by_node_name(series: Iterable[Series], label: str, index: NodeNameIndex) -> dict[str, float]:
     """The value by node, whose name or address is in a label; a node with several samples is absent."""
-    found: dict[int, float] = {}
+    value_by_row: dict[int, float] = {}
     twice: set[int] = set()
-    for item in series:
-        row = index.row(item.labels.get(label, ""))
-        if row in found:
+    for one_series in series:
+        row = index.row(one_series.labels.get(label, ""))
+        if row in value_by_row:
             twice.add(row)
-        elif row is not None and len(item.values) and np.isfinite(item.values[-1]):
-            found[row] = float(item.values[-1])
-    return {index.names[row]: value for row, value in sorted(found.items()) if row not in twice}
+        elif row is not None and len(one_series.values) and np.isfinite(one_series.values[-1]):
+            value_by_row[row] = float(one_series.values[-1])
+    return {index.names[row]: value for row, value in sorted(value_by_row.items()) if row not in twice}
 
 
 def url_of(address: str) -> str:

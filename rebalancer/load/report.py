@@ -195,10 +195,10 @@ def with_pods(usage: FloatArray, pod_count: FloatArray | IntArray | float) -> Fl
 def percent_of_allocatable(usage: FloatArray, pod_count: IntArray, allocatable: FloatArray) -> FloatArray:
     """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where unknown."""
     amounts = with_pods(usage, pod_count)
-    known = allocatable > 0
-    if np.count_nonzero(known) == known.size:
+    has_room = allocatable > 0
+    if np.count_nonzero(has_room) == has_room.size:
         return np.asarray(100.0 * amounts / allocatable, np.float64)
-    return np.where(known, 100.0 * amounts / np.where(known, allocatable, 1.0), np.nan)
+    return np.where(has_room, 100.0 * amounts / np.where(has_room, allocatable, 1.0), np.nan)
 
 
 def _fresh(measured_at: FloatArray, now: float, max_age: float) -> BoolArray:
@@ -242,35 +242,35 @@ def build_report(
     warnings about sources that gave nothing. ``extended`` is (pods,) what each requests of resources that
     nothing measures: those requests are their load, whatever the sources.
     """
-    by_requests_alone = bool(node_figures) and all(item.source == "requests" for item in node_figures)
+    by_requests_alone = bool(node_figures) and all(figures.source == "requests" for figures in node_figures)
     if extended:
         node_figures = [*node_figures, node_usage_of_extended(nodes, pods, extended, now)]
     # Prometheus may answer that figures were measured at infinity: then it is not known when.
     dated = [
-        replace(item, measured_at=np.where(np.isfinite(item.measured_at), item.measured_at, np.nan))
-        for item in node_figures
+        replace(figures, measured_at=np.where(np.isfinite(figures.measured_at), figures.measured_at, np.nan))
+        for figures in node_figures
     ]
-    fresh = [_fresh(item.measured_at, now, max_age_seconds) & possible(item.usage) for item in dated]
+    fresh = [_fresh(figures.measured_at, now, max_age_seconds) & possible(figures.usage) for figures in dated]
     joined, source = _joined(dated, fresh, resources, len(nodes))
     usage, measured_at, window, deviation = joined
     capacity: dict[str, FloatArray] = {}
     pressure: dict[str, FloatArray] = {}
     warnings = list(failures)
-    for item, used in zip(dated, fresh, strict=True):
-        for resource, amounts in item.capacity.items():
+    for figures, used in zip(dated, fresh, strict=True):
+        for resource, amounts in figures.capacity.items():
             capacity[resource] = _first_known(capacity.get(resource), amounts)
-        if item.pressure is not None:
-            recent = _fresh(item.pressure.measured_at, now, max_age_seconds)
-            for resource, percent in item.pressure.percent.items():
+        if figures.pressure is not None:
+            recent = _fresh(figures.pressure.measured_at, now, max_age_seconds)
+            for resource, percent in figures.pressure.percent.items():
                 pressure[resource] = _first_known(pressure.get(resource), np.where(recent, percent, np.nan))
-        warnings += [*item.warnings, *_unused(item, used, nodes.names, now, max_age_seconds)]
+        warnings += [*figures.warnings, *_unused(figures, used, nodes.names, now, max_age_seconds)]
     if by_requests_alone:
         pod_usage = usage_of_requests(requests, resources)
     else:
         sources = [pod_figures] if isinstance(pod_figures, PodUsage) else list(pod_figures or ())
-        of_pods = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in sources]
+        of_pods = [(figures, _fresh(figures.measured_at, now, max_age_seconds)) for figures in sources]
         measured = measured_usage(pods, nodes, of_pods, resources)
-        by_requests = np.array([*(item.source == "requests" for item in dated), False])[source]
+        by_requests = np.array([*(figures.source == "requests" for figures in dated), False])[source]
         pod_usage = with_shares(measured, pods, nodes, usage, requests, by_requests)
     for resource, amounts in extended.items():
         pod_usage.usage[:, resources.index(resource)] = amounts
@@ -279,7 +279,7 @@ def build_report(
         usage=usage,
         measured_at=measured_at,
         source=source,
-        sources=tuple(item.source for item in dated),
+        sources=tuple(figures.source for figures in dated),
         window_seconds=window,
         pod_usage=pod_usage.usage,
         pod_methods=pod_usage.methods,
@@ -298,8 +298,8 @@ def build_report(
 def _why_stale(figures: Sequence[NodeUsage], now: float, max_age: float) -> str:
     """How old the newest figure of any source is, where that is too old; else empty."""
     newest = -np.inf
-    for item in figures:
-        measured = item.measured_at[~np.isnan(item.measured_at)]
+    for usage in figures:
+        measured = usage.measured_at[~np.isnan(usage.measured_at)]
         newest = max(newest, float(measured.max(initial=-np.inf)))
     age = now - newest
     if not max_age < age < np.inf:
@@ -310,8 +310,8 @@ def _why_stale(figures: Sequence[NodeUsage], now: float, max_age: float) -> str:
     )
 
 
-def _first_known(known: FloatArray | None, amounts: FloatArray) -> FloatArray:
-    return amounts if known is None else np.where(np.isnan(known), amounts, known)
+def _first_known(amounts_before: FloatArray | None, amounts: FloatArray) -> FloatArray:
+    return amounts if amounts_before is None else np.where(np.isnan(amounts_before), amounts, amounts_before)
 
 
 def _joined(
@@ -323,15 +323,15 @@ def _joined(
     """
     tables = np.full((len(figures) + 1, 4, count, len(resources)), np.nan)  # the last is that of no source
     tables[-1, 2] = 0.0
-    for table, item, used in zip(tables, figures, fresh, strict=False):
-        windows = item.window_seconds[:, None] if item.window_seconds.ndim == 1 else item.window_seconds
-        deviation = np.nan if item.deviation is None else item.deviation
-        parts = np.stack(np.broadcast_arrays(item.usage, item.measured_at, windows, deviation))
-        for column, resource in enumerate(item.resources):
+    for table, usage, used in zip(tables, figures, fresh, strict=False):
+        windows = usage.window_seconds[:, None] if usage.window_seconds.ndim == 1 else usage.window_seconds
+        deviation = np.nan if usage.deviation is None else usage.deviation
+        parts = np.stack(np.broadcast_arrays(usage.usage, usage.measured_at, windows, deviation))
+        for column, resource in enumerate(usage.resources):
             if resource in resources:
                 table[:, :, resources.index(resource)] = np.where(used[:, column], parts[..., column], np.nan)
-    known = ~np.isnan(tables[:, 0])
-    source: IntArray = np.where(known.any(axis=0), known.argmax(axis=0), -1)
+    is_known = ~np.isnan(tables[:, 0])
+    source: IntArray = np.where(is_known.any(axis=0), is_known.argmax(axis=0), -1)
     return np.take_along_axis(tables, source[None, None], axis=0)[0], source
 
 

@@ -120,24 +120,26 @@ _WINDOW_SECONDS = 900.0  # the handler always asks for 15 minutes; metrics-serve
 
 def watcher_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable, now: float) -> WatcherMetrics:
     """metrics-server's figures in percent of capacity, the latest ones."""
-    found: dict[str, tuple[Metric, ...]] = {}
+    metrics_by_node: dict[str, tuple[Metric, ...]] = {}
     newest = 0.0
-    for item in metrics:
-        row = nodes.row.get(item.metadata.name)
+    for node_metrics in metrics:
+        row = nodes.row.get(node_metrics.metadata.name)
         if row is None:
             continue
         try:
-            usage = item.usage or {}
+            usage = node_metrics.usage or {}
             cpu = quantities.cpu_milli(usage["cpu"])
             memory = quantities.units(usage["memory"])
-            newest = max(newest, times.parse(item.timestamp))
+            newest = max(newest, times.parse(node_metrics.timestamp))
         except (ValueError, KeyError):
             continue
         capacity = nodes.capacity[row]
         if capacity[CPU] > 0 and capacity[MEMORY] > 0:
-            found[item.metadata.name] = (
+            metrics_by_node[node_metrics.metadata.name] = (
                 Metric(CPU_TYPE, LATEST, 100 * cpu / int(capacity[CPU])),
                 Metric(MEMORY_TYPE, LATEST, 100 * memory / int(capacity[MEMORY])),
             )
     end = newest or now
-    return WatcherMetrics(dict(sorted(found.items())), end, end - _WINDOW_SECONDS, end, "metrics-server")
+    return WatcherMetrics(
+        dict(sorted(metrics_by_node.items())), end, end - _WINDOW_SECONDS, end, "metrics-server"
+    )

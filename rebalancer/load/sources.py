@@ -98,24 +98,24 @@ def read_load(
                 if source.prometheus.address is None:
                     prometheus_address(snapshot)  # says why none was found
                 reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
-                found = reader.node_figures()
+                usage_of_nodes = reader.node_figures()
                 of_pods = reader.pod_figures()
             else:
-                found = _of_nodes(source, snapshot, view, requests, now)
+                usage_of_nodes = _of_nodes(source, snapshot, view, requests, now)
         except RebalancerError as error:
             failures.append(error)
             continue
-        if knows_only_the_present(found, window):
-            for resource, percent in present_percent(snapshot.nodes, found).items():
+        if knows_only_the_present(usage_of_nodes, window):
+            for resource, percent in present_percent(snapshot.nodes, usage_of_nodes).items():
                 present[resource] = percent | present.get(resource, {})
-            found = over_earlier_runs(found, snapshot.nodes, samples, window, now)
+            usage_of_nodes = over_earlier_runs(usage_of_nodes, snapshot.nodes, samples, window, now)
         if of_pods is not None:
             pod_figures.append(of_pods)
             usable = usable_of_pods(
                 of_pods, snapshot.pods, snapshot.nodes, now=now, max_age_seconds=policy.load.max_age
             )
-            found = with_summed_peaks(found, usable, snapshot.pods, window)
-        figures.append(found)
+            usage_of_nodes = with_summed_peaks(usage_of_nodes, usable, snapshot.pods, window)
+        figures.append(usage_of_nodes)
     if not figures:
         raise _no_source_answered(snapshot.source, failures, live=live)
     if snapshot.has(POD_METRICS):
@@ -251,26 +251,26 @@ def prometheus_address(snapshot: Snapshot) -> str:
     if not snapshot.has(SERVICES):
         why = snapshot.recording.unread.get(SERVICES.plural, "not read")
         raise UnreachableError(f"prometheus has no address, and services are not known: {why}")
-    found = sorted(_addresses(snapshot))
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    addresses = sorted(_addresses(snapshot))
+    if len(addresses) == 1:
+        return addresses[0]
+    if not addresses:
         raise InputError(
             "prometheus has no address, and no Service has the labels of one", hint="name its address"
         )
-    named = ", ".join(found[:_MAX_NAMED]) + (" …" if len(found) > _MAX_NAMED else "")
-    raise InputError(f"prometheus has no address, and {len(found)} were found: {named}", hint="name one")
+    named = ", ".join(addresses[:_MAX_NAMED]) + (" …" if len(addresses) > _MAX_NAMED else "")
+    raise InputError(f"prometheus has no address, and {len(addresses)} were found: {named}", hint="name one")
 
 
 def _addresses(snapshot: Snapshot) -> Iterator[str]:
-    for item in snapshot.recording.records(SERVICES):
-        labels = item.metadata.labels or {}
-        ports = item.spec.ports or ()
-        if not any(wanted.items() <= labels.items() for wanted in _LABELS):
+    for service in snapshot.recording.records(SERVICES):
+        labels = service.metadata.labels or {}
+        ports = service.spec.ports or ()
+        if not any(expected_labels.items() <= labels.items() for expected_labels in _LABELS):
             continue
         port = ports[0] if len(ports) == 1 else next((each for each in ports if each.name in _PORTS), None)
         if port is not None:
-            yield f"http://{item.metadata.name}.{item.metadata.namespace}:{port.port}"
+            yield f"http://{service.metadata.name}.{service.metadata.namespace}:{port.port}"
 
 
 def with_addresses(loaded: LoadedPolicy, snapshot: Snapshot) -> LoadedPolicy:

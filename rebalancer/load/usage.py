@@ -103,20 +103,20 @@ def node_usage_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) -> N
     seen: set[int] = set()
     twice: set[int] = set()
     strays: set[str] = set()
-    for item in metrics:
-        row = nodes.row.get(item.metadata.name)
+    for node_metrics in metrics:
+        row = nodes.row.get(node_metrics.metadata.name)
         if row is None:
-            strays.add(item.metadata.name)
+            strays.add(node_metrics.metadata.name)
             continue
         (twice if row in seen else seen).add(row)
         try:
-            moment = times.parse(item.timestamp)
-            window[row] = times.parse_duration(item.window) if item.window else 0.0
-            usage[row] = [exact((item.usage or {}).get(resource), resource) for resource in RESOURCES]
+            moment = times.parse(node_metrics.timestamp)
+            window[row] = times.parse_duration(node_metrics.window) if node_metrics.window else 0.0
+            usage[row] = [exact((node_metrics.usage or {}).get(resource), resource) for resource in RESOURCES]
             measured_at[row] = moment
         except ValueError as error:
             usage[row] = np.nan
-            warnings.append(f"metrics-server: node {item.metadata.name}: {error}")
+            warnings.append(f"metrics-server: node {node_metrics.metadata.name}: {error}")
     usage[sorted(twice)] = np.nan
     warnings += [
         f"metrics-server: node {nodes.names[row]}: has two figures; neither is used" for row in sorted(twice)
@@ -163,12 +163,12 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
         row = nodes.row.get(name)
         if row is None:
             continue
-        found: dict[tuple[str, str], list[float]] = {}
+        figures_by_kind: dict[tuple[str, str], list[float]] = {}
         for figure in figures:
-            found.setdefault((figure.type, figure.operator), []).append(figure.value)
+            figures_by_kind.setdefault((figure.type, figure.operator), []).append(figure.value)
         for column, kind in enumerate((CPU_TYPE, MEMORY_TYPE)):
             levels = ((kind, operator) for operator in (AVERAGE, LATEST, ""))
-            percents = next((found[level] for level in levels if level in found), [])
+            percents = next((figures_by_kind[level] for level in levels if level in figures_by_kind), [])
             if len(percents) > 1:
                 warnings.append(f"load-watcher: node {name}: has two figures of {kind}; neither is used")
             if len(percents) != 1:
@@ -182,9 +182,9 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
                 continue
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan
-            deviation = max(found.get((kind, DEVIATION), ()), default=np.nan)
+            deviation = max(figures_by_kind.get((kind, DEVIATION), ()), default=np.nan)
             spread[row, column] = deviation / 100 * capacity[row, column] if deviation >= 0 else np.nan
-    averaged = any(item.operator == AVERAGE for figures in metrics.nodes.values() for item in figures)
+    averaged = any(figure.operator == AVERAGE for figures in metrics.nodes.values() for figure in figures)
     # metrics-server's latest figures look back a few seconds, whatever window stands beside them.
     window = max(0.0, metrics.window_end - metrics.window_start) if averaged else 0.0
     windows = np.full(len(nodes), window)
@@ -263,9 +263,9 @@ def pod_usage_of_metrics(metrics: PackedPodMetrics, pods: PodTable) -> PodUsage:
         rows.append(row)
         amounts += cpu, memory
         moments.append(moment)
-    found: IntArray = np.array(rows, np.int64)
-    usage[found] = np.array(amounts).reshape(-1, 2)
-    measured_at[found] = moments
+    rows_read: IntArray = np.array(rows, np.int64)
+    usage[rows_read] = np.array(amounts).reshape(-1, 2)
+    measured_at[rows_read] = moments
     return PodUsage(usage, measured_at, _warnings(unusable))
 
 
@@ -366,19 +366,19 @@ def with_shares(
     system = (nodes.capacity - nodes.allocatable)[:, [CPU, MEMORY]].astype(np.float64)
     bound = pods.node >= 0
     for column in range(usage.shape[1]):
-        known = (methods[:, column] == PodMethod.MEASURED) & bound
+        is_measured = (methods[:, column] == PodMethod.MEASURED) & bound
         unmeasured = (methods[:, column] == PodMethod.UNKNOWN) & bound
         if not unmeasured.any():
             continue
         rows = len(node_usage)
         parts = requests[:, column if column < len(RESOURCES) else 0]
         requested = np.where(parts > 0, parts, _WITHOUT_REQUEST[column if column < len(RESOURCES) else 0])
-        shown = np.bincount(pods.node[known], usage[known, column], rows)
+        shown = np.bincount(pods.node[is_measured], usage[is_measured, column], rows)
         total = np.bincount(pods.node[unmeasured], requested[unmeasured], rows)
-        kept = np.maximum(system[:, column], 0.0) if column < len(RESOURCES) else 0.0
-        rest = np.maximum(node_usage[:, column] - shown - kept, 0.0)
+        of_system = np.maximum(system[:, column], 0.0) if column < len(RESOURCES) else 0.0
+        not_shown = np.maximum(node_usage[:, column] - shown - of_system, 0.0)
         node = pods.node[unmeasured]
-        shares = requested[unmeasured] / total[node] * rest[node]
+        shares = requested[unmeasured] / total[node] * not_shown[node]
         as_requested = by_requests[node, column]
         usage[unmeasured, column] = np.where(as_requested, parts[unmeasured], shares)
         methods[unmeasured, column] = np.where(as_requested, int(PodMethod.REQUEST), int(PodMethod.SHARE))
@@ -386,13 +386,13 @@ def with_shares(
     return EstimatedPodUsage(usage, methods, measured.warnings)
 
 
-def plausible_for_pods(figures: PodUsage, pods: PodTable, most: FloatArray) -> PodUsage:
+def plausible_for_pods(figures: PodUsage, pods: PodTable, most_of_node: FloatArray) -> PodUsage:
     """Forget figures that no pod can have: far above its node's they would make its neighbours look idle."""
     limit = np.full((len(pods), len(figures.resources)), np.inf)
     bound = pods.node >= 0
     for column, resource in enumerate(figures.resources):
         if resource in RESOURCES:
-            limit[bound, column] = most[pods.node[bound], RESOURCES.index(resource)]
+            limit[bound, column] = most_of_node[pods.node[bound], RESOURCES.index(resource)]
     with np.errstate(invalid="ignore"):
         impossible = ~np.isnan(figures.usage) & ~possible(figures.usage)
         broken = np.asarray(((figures.usage > limit) | impossible).any(axis=1), np.bool_)

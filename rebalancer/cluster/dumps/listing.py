@@ -57,7 +57,7 @@ def key_of(record: records.ApiObject) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=4096)
-def _kept(annotation: str) -> bool:
+def _is_used(annotation: str) -> bool:
     """Whether an annotation may affect scheduling or eviction.
 
     The others are forgotten: some are long, and some hold secrets (kubectl's last-applied-configuration
@@ -73,19 +73,19 @@ def _kept(annotation: str) -> bool:
 
 def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
     annotations = metadata.annotations or {}
-    if all(map(_kept, annotations)):
+    if all(map(_is_used, annotations)):
         return metadata
-    kept = {name: value for name, value in annotations.items() if _kept(name)}
-    return replace(metadata, annotations=kept or None)
+    used_annotations = {name: value for name, value in annotations.items() if _is_used(name)}
+    return replace(metadata, annotations=used_annotations or None)
 
 
 def _without_other_annotations_of_a_node(metadata: records.Metadata) -> records.Metadata:
-    kept = {
+    used_annotations = {
         name: value
         for name, value in (metadata.annotations or {}).items()
-        if _kept(name) or _NUMBER_OR_TIME.fullmatch(value)
+        if _is_used(name) or _NUMBER_OR_TIME.fullmatch(value)
     }
-    return replace(metadata, annotations=kept or None)
+    return replace(metadata, annotations=used_annotations or None)
 
 
 def _slim(record: records.ApiObject) -> records.ApiObject:
@@ -125,22 +125,24 @@ class PodCollector:
         """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
         self.keep(read_pod(pod, self._in_json))
 
-    def add_lines(self, lines: Iterable[bytes], known: Mapping[bytes, PodFields]) -> dict[bytes, PodFields]:
-        """Decode pods, each in its line, but for those that are known; what each line holds.
+    def add_lines(
+        self, lines: Iterable[bytes], fields_by_line: Mapping[bytes, PodFields]
+    ) -> dict[bytes, PodFields]:
+        """Decode pods, each in its line, but for those of lines that are known; what each line holds.
 
-        ``known`` are of the same classes. ValueError where a line is no pod that can be believed.
+        ``fields_by_line`` are of the same classes. ValueError where a line is no pod that can be believed.
         """
         decode = _decoder(records.EncodedPod).decode
-        found = dict[bytes, PodFields]()
+        fields_of_lines = dict[bytes, PodFields]()
         for line in lines:
-            fields = known.get(line)
+            fields = fields_by_line.get(line)
             if fields is None:
                 record = decode(line)
                 check_names(record.metadata.namespace, record.metadata.name)
                 fields = read_pod(record, self._in_json)
             self.keep(fields)
-            found[line] = fields
-        return found
+            fields_of_lines[line] = fields
+        return fields_of_lines
 
     def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
         """The rows in order of namespace and name, and the older versions of pods listed twice."""
@@ -194,10 +196,12 @@ class RecordCollector:
         """Keep a record."""
         record = self._slim(record)
         key = key_of(record)
-        found = self.by_key.setdefault(key, record)
-        if found is record or found == record:
+        listed_before = self.by_key.setdefault(key, record)
+        if listed_before is record or listed_before == record:
             return
-        newer, older = (record, found) if _rank(found) < _rank(record) else (found, record)
+        newer, older = (
+            (record, listed_before) if _rank(listed_before) < _rank(record) else (listed_before, record)
+        )
         self.by_key[key] = newer
         self._older.append(older)
 
@@ -231,8 +235,8 @@ class RecordCollector:
     def seal(self, kind: Kind) -> tuple[tuple[records.ApiObject, ...], None, list[Malformed]]:
         """All records, sorted by namespace and name; of two figures of one node neither."""
         doubtful = {key_of(record) for record in self._older} if kind in METRICS else ()
-        found = tuple(record for record in self.latest() if key_of(record) not in doubtful)
-        return found, None, [listed_twice(kind, record) for record in self._older]
+        undoubted = tuple(record for record in self.latest() if key_of(record) not in doubtful)
+        return undoubted, None, [listed_twice(kind, record) for record in self._older]
 
 
 Packed = tuple[str, str, str, str, bytes]
@@ -250,8 +254,8 @@ class PackedPodMetrics(Sequence[records.PodMetrics]):
 
     def digest_parts(self) -> Iterator[bytes]:
         """Everything in which this usage may differ from another, independent of how it was read."""
-        yield _encoder.encode([found[:-1] for found in self.packed])
-        yield b"\n".join(found[-1] for found in self.packed)
+        yield _encoder.encode([row[:-1] for row in self.packed])
+        yield b"\n".join(row[-1] for row in self.packed)
 
     @overload
     def __getitem__(self, at: int) -> records.PodMetrics: ...
@@ -295,10 +299,10 @@ class PodMetricsCollector:
 
     def seal(self, kind: Kind) -> tuple[PackedPodMetrics, None, list[Malformed]]:
         """All of it, sorted by namespace and name; of two figures of one pod neither."""
-        kept = sorted(set(self._packed))
-        doubtful = {low[:2] for low, high in pairwise(kept) if low[:2] == high[:2]}
+        rows = sorted(set(self._packed))
+        doubtful = {low[:2] for low, high in pairwise(rows) if low[:2] == high[:2]}
         twice = [Malformed(kind.name, namespace, name, "", TWO_FIGURES) for namespace, name in doubtful]
-        return PackedPodMetrics(tuple(item for item in kept if item[:2] not in doubtful)), None, twice
+        return PackedPodMetrics(tuple(row for row in rows if row[:2] not in doubtful)), None, twice
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -398,9 +402,9 @@ def decoding_of(kind: Kind) -> Callable[[Encoded], records.ApiObject]:
     """What decodes an item of a kind, or raises ValueError; a template names a field that is not known."""
     decode = _decoder(kind.record).decode
 
-    def workload(item: Encoded) -> records.ApiObject:
-        record = decode(item)
-        unknown = unknown_in_template(item)
+    def workload(encoded: Encoded) -> records.ApiObject:
+        record = decode(encoded)
+        unknown = unknown_in_template(encoded)
         if unknown and isinstance(record, records.Workload) and record.spec.template is not None:
             msgspec.structs.force_setattr(record.spec.template.spec, "unknown_field", unknown)
         return record
@@ -441,16 +445,24 @@ class ListingBuilder:
         """How many objects could not be read so far."""
         return len(self._malformed)
 
-    def add(self, item: Encoded | records.ApiObject) -> None:
+    def add(self, encoded_or_record: Encoded | records.ApiObject) -> None:
         """Keep an object, decoded or not; one that cannot be believed is named among the malformed."""
         position = self._count
         self._count = self._count + 1
         try:
-            record = item if isinstance(item, records.ApiObject) else self._decode(item)
+            record = (
+                encoded_or_record
+                if isinstance(encoded_or_record, records.ApiObject)
+                else self._decode(encoded_or_record)
+            )
             check_names(record.metadata.namespace, record.metadata.name)
             self.rows.add(record)
         except (ValueError, RecursionError) as error:
-            encoded = msgspec.json.encode(item) if isinstance(item, records.ApiObject) else item
+            encoded = (
+                msgspec.json.encode(encoded_or_record)
+                if isinstance(encoded_or_record, records.ApiObject)
+                else encoded_or_record
+            )
             self._malformed.append(describe(self.kind, encoded, position, str(error)))
 
     def add_list(self, body: bytes) -> None:
@@ -459,12 +471,12 @@ class ListingBuilder:
         Raises ValueError when it is not a list.
         """
         try:
-            found = _list_decoder(self.kind.record).decode(body).items
+            records_of_list = _list_decoder(self.kind.record).decode(body).items
             one_by_one = self.kind.record is records.Workload and not is_known_list(body)
         except (ValueError, RecursionError):
             one_by_one = True
-        for item in decode_page(body).items if one_by_one else found or ():
-            self.add(item)
+        for encoded in decode_page(body).items if one_by_one else records_of_list or ():
+            self.add(encoded)
 
     def add_protobuf(self, pods: Pods) -> None:
         """Decode a list of pods in protobuf."""
@@ -481,15 +493,15 @@ class ListingBuilder:
 
     def listing(self, read_at: float = float("nan")) -> Listing:
         """All objects, sorted by namespace and name."""
-        found, pods, twice = self.rows.seal(self.kind)
+        sealed_records, pods, twice = self.rows.seal(self.kind)
         malformed = sorted({*self._malformed, *twice}, key=astuple)
-        return Listing(self.kind, found, tuple(malformed), self.resource_version, read_at, pods)
+        return Listing(self.kind, sealed_records, tuple(malformed), self.resource_version, read_at, pods)
 
 
 def decode_listing(kind: Kind, items: Iterable[Encoded]) -> Listing:
     """Decode items one by one; sorted by namespace and name, each name once."""
     builder = ListingBuilder(kind)
     with collector_paused():
-        for item in items:
-            builder.add(item)
+        for encoded in items:
+            builder.add(encoded)
     return builder.listing()

@@ -110,10 +110,10 @@ def _broken_json(path: Path, error: Exception, content: bytes) -> InputError:
     return InputError(f"not JSON as kubectl writes it: {complaint}", where=where, hint="record it again")
 
 
-def _check_json(path: Path, item: Encoded) -> None:
+def _check_json(path: Path, encoded: Encoded) -> None:
     """InputError unless one item of a list is JSON: else how many objects it stands for is not known."""
     try:
-        msgspec.json.decode(item, type=msgspec.Raw)
+        msgspec.json.decode(encoded, type=msgspec.Raw)
     except RecursionError:
         return  # nested deeper than any object, but one item all the same
     except msgspec.DecodeError as error:
@@ -125,12 +125,12 @@ def _check_json(path: Path, item: Encoded) -> None:
 
 def _position(error: Exception) -> tuple[str, int]:
     """What a decoder complains of, and at which byte; -1 where it does not say."""
-    found = _BYTE.search(str(error))
+    offset = _BYTE.search(str(error))
     complaint = _BYTE.sub("", str(error))
-    if found is None:
+    if offset is None:
         return complaint, -1
     # Of trailing characters it counts the one that it did not expect.
-    return complaint, int(found[1]) - complaint.endswith(_TRAILING)
+    return complaint, int(offset[1]) - complaint.endswith(_TRAILING)
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -206,10 +206,10 @@ class DumpReader:
                 hint="record a cluster with: rebalancer snapshot save PATH",
             )
         kinds = tuple(kinds)
-        wanted = {kind.plural for kind in kinds}
+        plurals = {kind.plural for kind in kinds}
         listings = {
             plural: collected.builders[plural].listing()
-            for plural in sorted(wanted & set(collected.builders))
+            for plural in sorted(plurals & set(collected.builders))
         }
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
         unread = {plural: collected.unusable.get(plural, NOT_IN_DUMP) for plural in missing}
@@ -217,8 +217,8 @@ class DumpReader:
         if collected.is_partial:
             with_namespaces = (_NAMESPACED | {PODS.plural}) & set(listings)
             partial |= dict.fromkeys(with_namespaces, MADE_FOR_FEW)
-        listings = {plural: found for plural, found in listings.items() if plural not in partial}
-        unread |= {plural: why for plural, why in partial.items() if plural in wanted}
+        listings = {plural: listing for plural, listing in listings.items() if plural not in partial}
+        unread |= {plural: why for plural, why in partial.items() if plural in plurals}
         warnings = (*collected.warnings, *_of_other_pods(listings, collected.from_kubectl))
         return Recording(files.named(self._path), listings, unread, collected.documents, warnings)
 
@@ -231,7 +231,7 @@ class DumpReader:
                 what = "neither a file nor a folder" if path.exists() else "no such file or folder"
                 hint = "write it to a file" if str(path) in _STANDARD_INPUT else "give a dump to --from"
                 raise InputError(what, where=str(path), hint=hint)
-            found = sorted(
+            paths = sorted(
                 entry
                 for entry in path.iterdir()
                 if entry.is_file()
@@ -243,9 +243,9 @@ class DumpReader:
             raise InputError(
                 f"cannot read: {reason}", where=str(path), hint="give a dump to --from"
             ) from error
-        if len(found) > _MAX_FILES:
+        if len(paths) > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(path), hint="is this a cluster dump?")
-        return found
+        return paths
 
     def _files_of_cluster_info(self, collected: _Collected) -> Iterator[Path]:
         """The files of namespaces, where the folder is what ``kubectl cluster-info dump`` writes."""
@@ -325,9 +325,9 @@ def _of_one_namespace(listings: Mapping[str, Listing], from_kubectl: set[str]) -
     """
     suspects: dict[str, set[str]] = {}
     for plural in sorted(_NAMESPACED & from_kubectl & set(listings)):
-        found = listings[plural]
-        there = {item.metadata.namespace for item in found.records}
-        there.update(item.namespace for item in found.malformed)
+        listing = listings[plural]
+        there = {entry.metadata.namespace for entry in listing.records}
+        there.update(entry.namespace for entry in listing.malformed)
         if len(there) <= 1:
             suspects[plural] = there
     for plural, namespace, name in _named_by_others(listings):
@@ -346,14 +346,14 @@ def _named_by_others(listings: Mapping[str, Listing]) -> Iterator[tuple[str, str
         columns = pods.pods.columns
         of_pods = columns.integers("pod_class")[: pods.pods.unfinished].tolist()
         bound = {number for number, node in zip(of_pods, columns.texts("node_name"), strict=False) if node}
-        for item in (pods.pods.classes[number] for number in sorted(bound)):
-            owner = BY_NAME.get(item.owner.kind)
-            if owner is not None and owner.api_version == item.owner.api_version:
-                yield owner.plural, item.namespace, item.owner.name
-            for volume in item.spec.volumes or ():
+        for pod_class in (pods.pods.classes[number] for number in sorted(bound)):
+            owner = BY_NAME.get(pod_class.owner.kind)
+            if owner is not None and owner.api_version == pod_class.owner.api_version:
+                yield owner.plural, pod_class.namespace, pod_class.owner.name
+            for volume in pod_class.spec.volumes or ():
                 if volume.persistent_volume_claim is not None:
                     claim = volume.persistent_volume_claim.claim_name
-                    yield kinds_read.CLAIMS.plural, item.namespace, claim
+                    yield kinds_read.CLAIMS.plural, pod_class.namespace, claim
     for record in replica_sets.records if replica_sets is not None else ():
         for reference in record.metadata.owner_references or ():
             if reference.kind == kinds_read.DEPLOYMENTS.name:
@@ -397,18 +397,18 @@ def _read_list(path: Path, collected: _Collected) -> None:
             refusal = _foreign(path, first)
             if refusal is not None:
                 raise refusal
-            known = streams.layout_of(first)
+            layout_and_start = streams.layout_of(first)
             if _YAML.match(first):
                 content = first + stream.read_up_to(max(MAX_YAML_BYTES - len(first), 0))
                 _take_yaml(path, content, collected)
-            elif known is None:
+            elif layout_and_start is None:
                 content = _whole(path, first, stream)
                 if is_stream(content):
                     _take_stream(path, content, collected)
                 else:
                     _take_page(path, decode_page(content), content, collected)
             else:
-                layout, start = known
+                layout, start = layout_and_start
                 items = streams.split(layout, first[start:], stream.read)
                 if layout.head:
                     _take_typed(path, decode_page(layout.head), items, collected)
@@ -472,13 +472,13 @@ def _whole(path: Path, first: bytes, stream: streams.BoundedStream) -> bytes:
     return content
 
 
-def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
+def _add(path: Path, builder: ListingBuilder, encoded: Encoded) -> None:
     """Add an item; InputError when one is not JSON, or so many cannot be read that it is no dump."""
     malformed = builder.malformed_count
-    builder.add(item)
+    builder.add(encoded)
     if builder.malformed_count == malformed:
         return
-    _check_json(path, item)
+    _check_json(path, encoded)
     if builder.malformed_count > _MAX_MALFORMED:
         raise InputError(
             f"more than {_MAX_MALFORMED} objects cannot be read",
@@ -509,8 +509,8 @@ def _take_typed(path: Path, page: Page, items: Iterable[Encoded], collected: _Co
             continue
         return
     builder.resource_version = page.resource_version
-    for item in items:
-        _add(path, builder, item)
+    for encoded in items:
+        _add(path, builder, encoded)
 
 
 def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
@@ -532,18 +532,18 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
     taken = set[str]()
     of_other_versions = dict[str, str]()
     strangers = 0
-    for item in mixed:
+    for encoded in mixed:
         try:
-            api_version, name = header(item)
+            api_version, name = header(encoded)
         except (ValueError, RecursionError):
-            _check_json(path, item)
+            _check_json(path, encoded)
             strangers += 1
             continue
         kind = BY_NAME.get(name)
         form = None if kind is None else kind.in_version(api_version)
         builder = None if form is None else collected.builder(path, form)
         if builder is not None:
-            _add(path, builder, item)
+            _add(path, builder, encoded)
             taken.add(builder.kind.plural)
             continue
         if len(unused) < _MAX_UNUSED_NAMED:

@@ -212,11 +212,11 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
         view = memoryview(block)
         start = 0
         for place in _places(block, between, searched):
-            yield _item(view[start : place + closing])
+            yield _checked(view[start : place + closing])
             start = place + opening
         left = block[start:]
         searched = max(len(left) - overlap, 0)
-        _item(left)
+        _checked(left)
         more = read(_BLOCK)
     place = left.rfind(layout.end)
     if place < 0:
@@ -230,11 +230,11 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
     yield memoryview(left)[: place + closing]
 
 
-def _item(item: Item | bytes) -> Item:
+def _checked(encoded: Item | bytes) -> Item:
     """The item; ValueError when it is larger than any object can be."""
-    if len(item) > MAX_ITEM_BYTES:
+    if len(encoded) > MAX_ITEM_BYTES:
         raise ValueError(f"an item is larger than {MAX_ITEM_BYTES >> 20} MiB")
-    return memoryview(item)
+    return memoryview(encoded)
 
 
 def _places(block: bytes, between: bytes, start: int) -> Iterator[int]:

@@ -273,12 +273,12 @@ class KubernetesClient:
     def _headers(self, headers: Mapping[str, str]) -> http.Headers:
         from urllib3 import HTTPHeaderDict  # noqa: PLC0415 - slow to import
 
-        def found() -> HTTPHeaderDict:
+        def merged() -> HTTPHeaderDict:
             everything = HTTPHeaderDict(self.login.headers())  # which may hold one name several times
             everything.update({"Accept": _JSON, **headers, **http.HEADERS})
             return everything
 
-        return found
+        return merged
 
 
 class RawApi(msgspec.Struct, frozen=True):
@@ -341,17 +341,17 @@ class RawApi(msgspec.Struct, frozen=True):
         for a page of which fewer objects can be asked for.
         """
         objects = (query or {}).get("limit")
-        most = _MAX_ANSWER_BYTES
+        max_bytes = _MAX_ANSWER_BYTES
         if isinstance(objects, int):
-            most = min(most, MAX_PAGE_BYTES if objects > 1 else _MAX_OBJECT_BYTES)
-        return self._get(what, path, query, headers, most)
+            max_bytes = min(max_bytes, MAX_PAGE_BYTES if objects > 1 else _MAX_OBJECT_BYTES)
+        return self._get(what, path, query, headers, max_bytes)
 
     def _get(
-        self, what: str, path: str, query: Query | None, headers: Mapping[str, str] | None, most: int
+        self, what: str, path: str, query: Query | None, headers: Mapping[str, str] | None, max_bytes: int
     ) -> Answer:
         again = failures.read_again
         limit = self.retries.limit()
-        return self._request(what, again, limit, "GET", path, query, headers=headers, max_bytes=most)
+        return self._request(what, again, limit, "GET", path, query, headers=headers, max_bytes=max_bytes)
 
     def write(self, what: str, method: str, path: str, body: object) -> bytes:
         """The body of the answer to one write, which is waited for even after a request to stop.
@@ -360,8 +360,10 @@ class RawApi(msgspec.Struct, frozen=True):
         """
         limit = self.retries.limit()
         limit = limit.finishing(max(limit.grace_seconds, ANSWER_SECONDS))
-        most = _MAX_OBJECT_BYTES
-        return self._request(what, failures.write_again, limit, method, path, body=body, max_bytes=most).body
+        max_bytes = _MAX_OBJECT_BYTES
+        return self._request(
+            what, failures.write_again, limit, method, path, body=body, max_bytes=max_bytes
+        ).body
 
     def _request(
         self,

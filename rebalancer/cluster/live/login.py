@@ -134,9 +134,9 @@ def login(
 
     Raises InputError when there is none or it cannot be used.
     """
-    found = plain_login(kubeconfig, context, identity)
-    if found is not None:
-        return found
+    plain = plain_login(kubeconfig, context, identity)
+    if plain is not None:
+        return plain
     api, plugin = _connected(kubeconfig, context, identity)
     advice = plugin.advice() if plugin is not None else ""
     return _acting_as(identity, msgspec.structs.replace(official_login(api), advice=advice))
@@ -172,18 +172,18 @@ def current_context(kubeconfig: Path | None = None) -> str:
     return ""
 
 
-def _acting_as(identity: Identity, found: Login) -> Login:
+def _acting_as(identity: Identity, login: Login) -> Login:
     """The login with what its requests say of whom they act as."""
     if not identity.headers:
-        return found
+        return login
 
     def headers() -> HTTPHeaderDict:
-        everything = HTTPHeaderDict(found.headers())
+        everything = HTTPHeaderDict(login.headers())
         for name, value in identity.headers:
             everything.add(name, value)
         return everything
 
-    return msgspec.structs.replace(found, headers=headers)
+    return msgspec.structs.replace(login, headers=headers)
 
 
 def plain_login(
@@ -194,12 +194,12 @@ def plain_login(
         return None
     try:
         if kubeconfig is None and context is None and not (identity.cluster or identity.user):
-            found = _service_account(os.environ, _SERVICE_ACCOUNT)
-            if found is not None:
-                return _acting_as(identity, found)
+            plain = _service_account(os.environ, _SERVICE_ACCOUNT)
+            if plain is not None:
+                return _acting_as(identity, plain)
         path = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
-        found = None if os.pathsep in path else _from_file(Path(path), context, identity)
-        return None if found is None else _acting_as(identity, found)
+        plain = None if os.pathsep in path else _from_file(Path(path), context, identity)
+        return None if plain is None else _acting_as(identity, plain)
     except (InputError, *_UNUSABLE):
         return None  # the official client says what is wrong
 
@@ -224,7 +224,7 @@ def _service_account(environment: Mapping[str, str], folder: Path) -> Login | No
 
 
 def _bearer(token: Callable[[], str]) -> Callable[[], Mapping[str, str]]:
-    return lambda: {"authorization": f"Bearer {found}"} if (found := token()) else {}
+    return lambda: {"authorization": f"Bearer {value}"} if (value := token()) else {}
 
 
 class _FileToken:
@@ -327,10 +327,10 @@ def _protection(
 
 def _named(document: Any, section: str, name: object, part: str, plain: frozenset[str]) -> dict[str, Any]:
     """What stands under a name. ValueError where it is not there once, or holds what is not plain."""
-    (found,) = [entry[part] or {} for entry in document[section] if entry["name"] == name]
-    if not isinstance(found, dict) or set(found) - plain - {"extensions"}:
+    (settings,) = [entry[part] or {} for entry in document[section] if entry["name"] == name]
+    if not isinstance(settings, dict) or set(settings) - plain - {"extensions"}:
         raise ValueError(f"{section} {name!a} is not plain")
-    return found
+    return settings
 
 
 def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
@@ -360,8 +360,8 @@ def official_login(api: client.ApiClient) -> Login:
     settings = api.configuration
 
     def headers() -> dict[str, str]:
-        found = settings.auth_settings().get("BearerToken", {}).get("value")  # renews what has expired
-        return {"authorization": found} if found else {}
+        header = settings.auth_settings().get("BearerToken", {}).get("value")  # renews what has expired
+        return {"authorization": header} if header else {}
 
     return Login(str(settings.host), api.rest_client.pool_manager, bool(settings.verify_ssl), headers)
 
@@ -480,7 +480,7 @@ def _renewing(
             raise _failed_plugin(plugin, complaints[0], str(current.host))
         if complaints:
             raise RightsError(
-                f"the login cannot be renewed: {_said(complaints[0])}",
+                f"the login cannot be renewed: {_in_short(complaints[0])}",
                 where=str(current.host),
                 hint="log in again",
             )
@@ -502,8 +502,8 @@ def _failed_plugin(plugin: LoginPlugin, complaint: str, where: str) -> RightsErr
     if "No such file or directory" in complaint and plugin.command in complaint:
         message = f"the login needs the program {plugin.program[:100]!a}, which is not here"
         return RightsError(message, where=where, hint=plugin.missing())
-    said = _said(complaint.removeprefix("exec: "))
-    message = f"the login by {plugin.program[:100]} failed: {said}"
+    complaint_in_short = _in_short(complaint.removeprefix("exec: "))
+    message = f"the login by {plugin.program[:100]} failed: {complaint_in_short}"
     return RightsError(message, where=where, hint=plugin.advice())
 
 
@@ -511,13 +511,13 @@ def _choose(document: Any, context: str | None, identity: Identity) -> None:
     """Let the context have the cluster and the user that are asked for. InputError for one not there."""
     for part in ("cluster", "user"):
         name = getattr(identity, part)
-        names = sorted(str(item.value["name"]) for item in document.get(f"{part}s") or ())
+        names = sorted(str(entry.value["name"]) for entry in document.get(f"{part}s") or ())
         if name is not None and name not in names:
             raise InputError(f"the kubeconfig has no {part} {name[:100]!a}", hint=_alternatives(names))
-    wanted = context or document.get("current-context")
-    for item in document.get("contexts") or ():
-        if item.value["name"] == wanted:
-            item.value["context"] = identity.chosen(item.value["context"])
+    context_name = context or document.get("current-context")
+    for entry in document.get("contexts") or ():
+        if entry.value["name"] == context_name:
+            entry.value["context"] = identity.chosen(entry.value["context"])
 
 
 def _by_name(entries: Any, field: str) -> dict[str, Any]:
@@ -546,17 +546,17 @@ def _unknown_context(merged: Any, context: str | None) -> tuple[str, str] | None
         return "no usable Kubernetes configuration: no such file, and this is not a pod of a cluster", _GIVE
     try:
         document = merged.config.value
-        names = sorted(str(item.value["name"]) for item in document["contexts"])
-        wanted = context or document.get("current-context")
+        names = sorted(str(entry.value["name"]) for entry in document["contexts"])
+        context_name = context or document.get("current-context")
     except _UNUSABLE:
         return None
-    if wanted in names:
+    if context_name in names:
         return None
     if not names:
         return "no usable Kubernetes configuration: it names no contexts", _GIVE
-    if not wanted:
+    if not context_name:
         return "names no current-context", f"give --context; {_alternatives(names)}"
-    return f"has no context {str(wanted)[:100]!a}", _alternatives(names)
+    return f"has no context {str(context_name)[:100]!a}", _alternatives(names)
 
 
 def _alternatives(names: Sequence[str]) -> str:
@@ -566,7 +566,7 @@ def _alternatives(names: Sequence[str]) -> str:
     return f"there are: {listed} and {more} more" if more > 0 else f"there are: {listed}"
 
 
-def _said(text: str) -> str:
+def _in_short(text: str) -> str:
     """What a login plugin, or the loader of its answer, says: one line, and no value of a secret's name."""
     shown = []
     hidden = False
@@ -585,7 +585,7 @@ def _said(text: str) -> str:
 
 def _unusable(error: Exception) -> str:
     """The complaint of a loader, without the pages that a login plugin or a YAML parser may add."""
-    line = _said(str(error)) or type(error).__name__
+    line = _in_short(str(error)) or type(error).__name__
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         line = f"not YAML: {error.problem} in line {mark.line + 1}, column {mark.column + 1}"
@@ -597,18 +597,18 @@ def _unusable(error: Exception) -> str:
 @contextlib.contextmanager
 def _complaints() -> Iterator[list[str]]:
     """Catch what the official loader logs instead of raising it: a login plugin that failed."""
-    found: list[str] = []
+    messages: list[str] = []
     thread = threading.get_ident()
 
     def keep(record: logging.LogRecord) -> bool:
         if record.thread != thread or record.levelno < logging.ERROR:
             return True
-        found.append(record.getMessage())
+        messages.append(record.getMessage())
         return False
 
     root = logging.getLogger()  # the loader logs there directly; a logger's filter sees no other's records
     root.addFilter(keep)
     try:
-        yield found
+        yield messages
     finally:
         root.removeFilter(keep)

@@ -79,7 +79,7 @@ class Condition(Record, frozen=True):
 
 def condition(conditions: list[Condition] | None, kind: str) -> Condition | None:
     """The first condition of a type, None when the object has none of it."""
-    return next((item for item in conditions or () if item.type == kind), None)
+    return next((candidate for candidate in conditions or () if candidate.type == kind), None)
 
 
 class NodeSelectorTerm(Record, frozen=True):

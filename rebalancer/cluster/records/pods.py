@@ -47,17 +47,17 @@ def kept_arguments(image: str, command: Sequence[str], arguments: Sequence[str])
         del tokens[0]
     if tokens and not tokens[0].startswith("-"):
         return None  # a shell, or another program that starts it
-    kept = [f"{flag}={text}" for flag in _KEPT_FLAGS for text in flag_values(tokens, flag)]
+    arguments_used = [f"{flag}={text}" for flag in _KEPT_FLAGS for text in flag_values(tokens, flag)]
     elects = stated_leader_election(tokens)
     if elects is not None:
-        kept.append(f"{_LEADER_ELECT_FLAG}={str(elects).lower()}")
-    return kept
+        arguments_used.append(f"{_LEADER_ELECT_FLAG}={str(elects).lower()}")
+    return arguments_used
 
 
-def flag_values(tokens: Sequence[str], wanted: str) -> list[str]:
+def flag_values(tokens: Sequence[str], name: str) -> list[str]:
     """The values of a flag, given with = or as the next token."""
-    found = [token.removeprefix(f"{wanted}=") for token in tokens if token.startswith(f"{wanted}=")]
-    return found + [value for flag, value in itertools.pairwise(tokens) if flag == wanted]
+    joined_values = [token.removeprefix(f"{name}=") for token in tokens if token.startswith(f"{name}=")]
+    return joined_values + [value for flag, value in itertools.pairwise(tokens) if flag == name]
 
 
 def stated_leader_election(tokens: Iterable[str]) -> bool | None:
@@ -134,9 +134,9 @@ class Container(base.Record, frozen=True):
     def __post_init__(self) -> None:
         """Drop what may hold secrets before anything can keep or write it."""
         if self.command or self.args:
-            kept = kept_arguments(self.image, self.command or (), self.args or ())
-            msgspec.structs.force_setattr(self, "command", None if kept is None else [PROGRAM])
-            msgspec.structs.force_setattr(self, "args", kept or None)
+            arguments_used = kept_arguments(self.image, self.command or (), self.args or ())
+            msgspec.structs.force_setattr(self, "command", None if arguments_used is None else [PROGRAM])
+            msgspec.structs.force_setattr(self, "args", arguments_used or None)
 
 
 class ClaimSource(base.Record, frozen=True):

@@ -103,7 +103,7 @@ def _split(written: memoryview) -> list[msgspec.Raw]:
             raise ValueError("holds more objects than its size allows")
         _objects.decode(text)
     items = _items.decode(written)
-    if any(len(memoryview(item)) > _MAX_ITEM_BYTES for item in items):
+    if any(len(memoryview(encoded)) > _MAX_ITEM_BYTES for encoded in items):
         raise ValueError(f"an item is larger than {_MAX_ITEM_BYTES >> 20} MiB")
     return items
 
@@ -125,9 +125,9 @@ def decode_head(body: bytes) -> Page:
     return replace(decode_page(body), items=[])
 
 
-def header(item: Encoded) -> tuple[str, str]:
+def header(encoded: Encoded) -> tuple[str, str]:
     """``(apiVersion, kind)`` of one encoded object."""
-    head = _headers.decode(item)
+    head = _headers.decode(encoded)
     return head.api_version, head.kind
 
 
@@ -163,8 +163,8 @@ def _shared(spec: bytes, node_name: str) -> bytes:
     if not node_name or spec.count(_NODE_NAME) != 1:
         return spec
     before, _, after = spec.partition(_NODE_NAME)
-    between, found, rest = after.partition(node_name.encode() + b'"')
-    return before + rest if found and b"".join(between.split()) == b':"' else spec
+    between, name, after_name = after.partition(node_name.encode() + b'"')
+    return before + after_name if name and b"".join(between.split()) == b':"' else spec
 
 
 def without_token(spec: bytes, is_name: Callable[[bytes, int, int], object]) -> bytes:
@@ -173,11 +173,11 @@ def without_token(spec: bytes, is_name: Callable[[bytes, int, int], object]) -> 
     Whole where the same text is anything else in any place, such as in a node selector: ``is_name`` is asked
     of what is written from one place to another.
     """
-    found = _TOKEN.search(spec)
-    if found is None:
+    match = _TOKEN.search(spec)
+    if match is None:
         return spec
-    token = found[0]
-    begin, end = found.span()
+    token = match[0]
+    begin, end = match.span()
     while begin >= 0:
         if not is_name(spec, begin, end):
             return spec
@@ -199,14 +199,14 @@ def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
     """
     reports: list[ContainerReport] = []
     for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
-        for found in statuses or ():
-            state = found.state or RUNS
-            last = found.last_state or RUNS
-            report = report_of(found.name, init, found.restart_count, state, last)
+        for reported in statuses or ():
+            state = reported.state or RUNS
+            last = reported.last_state or RUNS
+            report = report_of(reported.name, init, reported.restart_count, state, last)
             if report is not None:
                 reports.append(report)
                 for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
-                    msgspec.structs.force_setattr(found, field, value)
+                    msgspec.structs.force_setattr(reported, field, value)
     return reports
 
 
@@ -231,7 +231,9 @@ class PodsInJson:
 
     def __init__(self, classes: ClassIndex) -> None:
         self._classes = classes
-        self._known: dict[bytes, int] = {}  # class by what is written of a pod that has nothing to report
+        self._class_by_text: dict[
+            bytes, int
+        ] = {}  # class by what is written of a pod that has nothing to report
         self.seconds = times.parse_optional
 
     def node_name(self, pod: records.EncodedPod) -> str:
@@ -247,27 +249,29 @@ class PodsInJson:
     ) -> tuple[int, list[ContainerReport]]:
         """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
         written = as_written(pod, node_name, resize_infeasible)
-        number = self._known.get(written)
+        number = self._class_by_text.get(written)
         if number is not None:
             return number, []
         reports = _taken_reports(pod.status)
         if reports:
             written = as_written(pod, node_name, resize_infeasible)
-            number = self._known.get(written)
+            number = self._class_by_text.get(written)
         if number is None:
             spec = _decoded(_specs, pod.spec)
             unknown = unknown_in_spec(pod.spec)
             if unknown:
                 spec = msgspec.structs.replace(spec, unknown_field=unknown)
             number = self._classes.number_of(records.Pod(pod.metadata, spec, pod.status))
-            if len(self._known) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
-                self._known.clear()
-            self._known[written] = number
+            if len(self._class_by_text) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
+                self._class_by_text.clear()
+            self._class_by_text[written] = number
         return number, reports
 
     def ephemeral(self, status: records.PodStatus) -> Sequence[tuple[str, records.ContainerState]]:
         """The names and states of its ephemeral containers."""
-        return [(item.name, item.state or RUNS) for item in status.ephemeral_container_statuses or ()]
+        return [
+            (reported.name, reported.state or RUNS) for reported in status.ephemeral_container_statuses or ()
+        ]
 
     def time_text(self, time: str | None) -> str | None:
         """The text itself."""

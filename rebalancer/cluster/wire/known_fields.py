@@ -181,11 +181,11 @@ def _refused(decoder: msgspec.json.Decoder[Any], encoded: bytes | memoryview | m
     try:
         decoder.decode(encoded)
     except msgspec.ValidationError as error:
-        found = _UNKNOWN.match(str(error))  # what else is wrong with it, reading it says
-        if found is None:
+        match = _UNKNOWN.match(str(error))  # what else is wrong with it, reading it says
+        if match is None:
             return ""
-        name = found["name"] if _FIELD_NAME.fullmatch(found["name"]) else "a field that no API has"
-        return ".".join(filter(None, (found["path"], name)))
+        name = match["name"] if _FIELD_NAME.fullmatch(match["name"]) else "a field that no API has"
+        return ".".join(filter(None, (match["path"], name)))
     return ""
 
 

@@ -153,9 +153,9 @@ def _type_of(field: msgspec.structs.FieldInfo) -> str:
         parts = typing.get_args(parts[0])
     if typing.get_origin(kind) is list:
         return f"{_TYPES.get(parts[0], parts[0].__name__)}[]"
-    found = _TYPES.get(kind) or str(kind.__name__)
-    is_scalar = found.islower() and not found.endswith("{}")
-    return f"{found}?" if is_scalar and (optional or field.default not in ("", 0)) else found
+    name = _TYPES.get(kind) or str(kind.__name__)
+    is_scalar = name.islower() and not name.endswith("{}")
+    return f"{name}?" if is_scalar and (optional or field.default not in ("", 0)) else name
 
 
 def _add_field(message: DescriptorProto, name: str, kind: str, number: int) -> None:
@@ -193,13 +193,15 @@ def __getattr__(name: str) -> Any:
 
     file = descriptor_pb2.FileDescriptorProto(name="pods.proto", package=_PACKAGE, syntax="proto3")
     for message, fields in _MESSAGES.items():
-        found = file.message_type.add(name=message)
+        descriptor = file.message_type.add(name=message)
         for text in fields.split():
             written, _, number = text.partition("=")
             field, _, kind = written.partition(":")
-            _add_field(found, field, kind or _types(RECORDS.get(message, message))[field], int(number))
+            _add_field(descriptor, field, kind or _types(RECORDS.get(message, message))[field], int(number))
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    kinds = {item: pool.FindMessageTypeByName(f"{_PACKAGE}.{item}") for item in _MESSAGES}
-    globals().update({item: GetMessageClass(kind) for item, kind in kinds.items()}, DecodeError=DecodeError)
+    kinds = {message: pool.FindMessageTypeByName(f"{_PACKAGE}.{message}") for message in _MESSAGES}
+    globals().update(
+        {message: GetMessageClass(kind) for message, kind in kinds.items()}, DecodeError=DecodeError
+    )
     return globals()[name]

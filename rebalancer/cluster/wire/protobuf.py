@@ -64,20 +64,20 @@ def _attributes(message: Message, unknown: list[str] | None) -> dict[str, Any]:
     if unknown is not None:
         unknown += unknown_in_message(message)
     conversions = _conversions(message.DESCRIPTOR)
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for field, value in message.ListFields():
         name, convert = conversions[field.number]
         if name == "source":
-            found.update(_attributes(value, unknown))
+            attributes.update(_attributes(value, unknown))
         else:
-            found[name] = convert(value, unknown)
-    return found
+            attributes[name] = convert(value, unknown)
+    return attributes
 
 
 @cache
 def _record_type(descriptor: Descriptor) -> type[records.Record]:
-    found: type[records.Record] = getattr(records, descriptor.name)
-    return found
+    record_type: type[records.Record] = getattr(records, descriptor.name)
+    return record_type
 
 
 @cache
@@ -94,10 +94,10 @@ def _conversion(field: FieldDescriptor) -> _Convert:
         return (lambda value, _: list(value)) if field.is_repeated else (lambda value, _: value)
     if kind.GetOptions().map_entry:
         each = _conversion(kind.fields_by_name["value"])
-        return lambda value, _: {key: each(item, None) for key, item in value.items()}
+        return lambda value, _: {key: each(element, None) for key, element in value.items()}
     convert: _Convert = _CONVERSIONS.get(kind.name, to_record)
     if field.is_repeated:
-        return lambda value, unknown: [convert(item, unknown) for item in value]
+        return lambda value, unknown: [convert(element, unknown) for element in value]
     return convert
 
 
@@ -157,7 +157,7 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
         pods = answer.raw.items
     except ValueError:
         answer = parse(messages.AnswerOfEncodedPods, encoded)
-        pods = [outline_if_any(item) for item in answer.raw.items]
+        pods = [outline_if_any(raw_pod) for raw_pod in answer.raw.items]
     kind = answer.type_meta.kind
     metadata = answer.raw.metadata
     version = metadata.resource_version
@@ -165,12 +165,12 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
     return Page(kind, answer.type_meta.api_version, [], version, token, kind.endswith("List")), pods
 
 
-def outline_if_any(item: bytes) -> messages.PodOutline | bytes:
+def outline_if_any(encoded: bytes) -> messages.PodOutline | bytes:
     """A pod in outline; its bytes where they are none."""
     try:
-        return parse(messages.PodOutline, item)
+        return parse(messages.PodOutline, encoded)
     except ValueError:
-        return item
+        return encoded
 
 
 class ProtobufPods:
@@ -211,7 +211,7 @@ class ProtobufPods:
     def conditions(self, status: messages.StatusOutline) -> list[messages.Condition]:
         """Those that are not as usual, and the one that says whether the pod is ready."""
         kind = messages.Condition
-        return [parse(kind, item) for item in status.conditions[:] if not item.startswith(_USUAL)]
+        return [parse(kind, encoded) for encoded in status.conditions[:] if not encoded.startswith(_USUAL)]
 
     def node_name(self, pod: messages.PodOutline) -> str:
         """As ``Encoding`` says."""
@@ -234,16 +234,16 @@ class ProtobufPods:
         resized: list[object] = []
         reports: list[ContainerReport] = []
         for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
-            for found in statuses[:]:
-                allocated = found.allocated_resources
-                resources = found.resources
+            for reported in statuses[:]:
+                allocated = reported.allocated_resources
+                resources = reported.resources
                 if allocated or resources:
-                    resized.append((found.name, tuple(allocated[:]), tuple(resources[:])))
-                restarts = found.restart_count
-                state = found.state
-                last = found.last_state
+                    resized.append((reported.name, tuple(allocated[:]), tuple(resources[:])))
+                restarts = reported.restart_count
+                state = reported.state
+                last = reported.last_state
                 if restarts or last or not state.startswith(_RUNNING):
-                    report = report_of(found.name, init, restarts, self._state(state), self._state(last))
+                    report = report_of(reported.name, init, restarts, self._state(state), self._state(last))
                     reports += [report] if report else []
         key = (
             metadata.namespace,
@@ -269,8 +269,8 @@ class ProtobufPods:
         own: list[tuple[Message, tuple[str, ...]]] = [
             (message.metadata, _OWN_METADATA),
             (message.status, _OWN_STATUS if resize_infeasible else (*_OWN_STATUS, "conditions")),
-            *((item, _OWN_OF_CONTAINER) for item in message.status.container_statuses),
-            *((item, _OWN_OF_CONTAINER) for item in message.status.init_container_statuses),
+            *((reported, _OWN_OF_CONTAINER) for reported in message.status.container_statuses),
+            *((reported, _OWN_OF_CONTAINER) for reported in message.status.init_container_statuses),
         ]
         for part, fields in own:
             for field in fields:
@@ -285,8 +285,8 @@ class ProtobufPods:
         """The state of a container, which is decoded only where it does not begin by saying that it runs."""
         if not state or state.startswith(_RUNNING):
             return RUNS
-        found: records.ContainerState = to_record(parse(messages.ContainerState, state))
-        return found
+        record: records.ContainerState = to_record(parse(messages.ContainerState, state))
+        return record
 
     def seconds(self, time: messages.Time) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
@@ -294,7 +294,10 @@ class ProtobufPods:
 
     def ephemeral(self, status: messages.StatusOutline) -> Sequence[tuple[str, records.ContainerState]]:
         """The names and states of its ephemeral containers."""
-        return [(item.name, self._state(item.state)) for item in status.ephemeral_container_statuses[:]]
+        return [
+            (reported.name, self._state(reported.state))
+            for reported in status.ephemeral_container_statuses[:]
+        ]
 
     def time_text(self, time: messages.Time) -> str | None:
         """A time as JSON writes it; None for none."""
@@ -426,4 +429,4 @@ def _decoded(items: bytes) -> Pods:
         pods: Pods = parse(messages.PodList, items).items
         return pods
     except ValueError:
-        return [outline_if_any(item) for item in parse(messages.EncodedPodList, items).items]
+        return [outline_if_any(encoded) for encoded in parse(messages.EncodedPodList, items).items]

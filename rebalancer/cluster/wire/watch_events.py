@@ -35,7 +35,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
     version: int  # of the object after the change, or that the watch has reached
     namespace: str = ""
     name: str = ""
-    item: messages.PodOutline | bytes = b""  # the object; in JSON, or where it is malformed, still encoded
+    content: messages.PodOutline | bytes = b""  # the object; in JSON, or where it is malformed, still encoded
     is_json: bool = False
     code: int = 0  # of an ERROR: the HTTP status that it stands for
     message: str = ""
@@ -86,16 +86,16 @@ class EventSplitter:
             data = b"".join(self._waiting)
             start = 0
             self._waiting = []
-            while found := self._next(data, start):
-                begin, end = found
+            while bounds := self._next(data, start):
+                begin, end = bounds
                 start = end
                 if data[begin:end].strip():
                     yield self._decode(data[begin:end])
             self._waiting = [data[start:]]
             self._held = len(data) - start
             length = data[start : start + _LENGTH_BYTES] if self.protobuf else b""
-            known = len(length) == _LENGTH_BYTES
-            self._needed = _LENGTH_BYTES + (int.from_bytes(length, "big") if known else 0)
+            length_has_come = len(length) == _LENGTH_BYTES
+            self._needed = _LENGTH_BYTES + (int.from_bytes(length, "big") if length_has_come else 0)
         if self._held > MAX_EVENT_BYTES:
             raise ValueError(f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB")
 
@@ -139,14 +139,14 @@ def _protobuf_event(frame: bytes) -> WatchEvent:
         pod = parse(messages.PodAnswer, encoded).raw
         return _checked(event.type, pod.metadata, pod)
     except ValueError:
-        item = parse(messages.AnyAnswer, encoded).raw
-        return _checked(event.type, parse(messages.VersionedName, item).metadata, item)
+        raw_object = parse(messages.AnyAnswer, encoded).raw
+        return _checked(event.type, parse(messages.VersionedName, encoded).metadata, raw_object)
 
 
 def _checked(
     kind: str,
     metadata: _Metadata | messages.MetadataOutline | messages.VersionedObjectName,
-    item: messages.PodOutline | bytes,
+    content: messages.PodOutline | bytes,
 ) -> WatchEvent:
     """The event; ValueError unless it says what happened, to what, and when."""
     version = version_number(metadata.resource_version)
@@ -158,4 +158,4 @@ def _checked(
         )
     if kind != BOOKMARK and not metadata.name:
         raise ValueError("an event of an object without a name")
-    return WatchEvent(kind, version, metadata.namespace, metadata.name, item)
+    return WatchEvent(kind, version, metadata.namespace, metadata.name, content)

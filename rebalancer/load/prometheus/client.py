@@ -115,14 +115,14 @@ class LivePrometheus:
             answer = self._get(question, seconds, limit)
         except NoAnswerError as error:
             # A server that is slow is not asked to do the same again.
-            said = f"no answer{f' within {seconds:g} s' if error.slow else ''}: {error}"
-            raise _FailedAttemptError(said, None if error.slow else Retry(said)) from error
+            complaint = f"no answer{f' within {seconds:g} s' if error.slow else ''}: {error}"
+            raise _FailedAttemptError(complaint, None if error.slow else Retry(complaint)) from error
         except ValueError as error:
             raise _FailedAttemptError(f"no answer: {short_reason(error)}") from error
         if answer.status == 200:
             return answer.body
-        said = refusal(answer.body) or (status_message(answer) if self._api is not None else "")
-        message = " ".join(part for part in (f"HTTP {answer.status}", said) if part)
+        complaint = refusal(answer.body) or (status_message(answer) if self._api is not None else "")
+        message = " ".join(part for part in (f"HTTP {answer.status}", complaint) if part)
         if answer.status in (400, 422):
             raise InputError(f"the query is refused: {message}: {_short(question.query)}", where=where)
         retry = Retry(message, retry_after_seconds(answer.headers))

@@ -47,18 +47,18 @@ class Queries(msgspec.Struct, frozen=True):
 
 def queries_of(settings: Prometheus) -> Queries:
     """The preset's queries, with what the policy replaces, each selecting by the policy's labels."""
-    found = _unmatched_queries(settings)
+    unmatched = _unmatched_queries(settings)
     labels = settings.labels
 
     def matched(texts: Mapping[str, str]) -> Mapping[str, str]:
         return {resource: with_matchers(text, labels) for resource, text in texts.items()}
 
     return Queries(
-        nodes={resource: _matched_node_query(query, labels) for resource, query in found.nodes.items()},
-        pods=matched(found.pods),
-        capacity=matched(found.capacity),
-        pod_timestamp=with_matchers(found.pod_timestamp, labels),
-        pod_series=with_matchers(found.pod_series, labels),
+        nodes={resource: _matched_node_query(query, labels) for resource, query in unmatched.nodes.items()},
+        pods=matched(unmatched.pods),
+        capacity=matched(unmatched.capacity),
+        pod_timestamp=with_matchers(unmatched.pod_timestamp, labels),
+        pod_series=with_matchers(unmatched.pod_series, labels),
     )
 
 
@@ -193,8 +193,8 @@ _POD_RULES: Mapping[str, str] = {
 
 def lookback_seconds(query: str) -> float:
     """How far back a query looks by itself: its longest range, or the rate of its recording rule."""
-    found = [_seconds(text) for text in (*_RANGE.findall(query), *_RULE.findall(query))]
-    return max(found, default=0.0)
+    seconds = [_seconds(text) for text in (*_RANGE.findall(query), *_RULE.findall(query))]
+    return max(seconds, default=0.0)
 
 
 def _seconds(text: str) -> float:

@@ -62,18 +62,20 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     @property
     def node_queries(self) -> Mapping[str, NodeQuery]:
         """What the nodes' figures are asked by, by resource."""
-        found = {
+        queries = {
             name: query for name, query in queries_of(self.settings).nodes.items() if name in self.resources
         }
-        own = {name: self._selected(item.query) for name, item in self.signals.items()}
-        return found | {name: own_query(PromQuery(query=query)) for name, query in own.items()}
+        own = {name: self._selected(signal.query) for name, signal in self.signals.items()}
+        return queries | {name: own_query(PromQuery(query=query)) for name, query in own.items()}
 
     @property
     def capacity_queries(self) -> Mapping[str, str]:
         """Of what nodes do not state: their capacity as PromQL, or as a quantity, by resource."""
         own = {
-            name: item.capacity if _constant(item.capacity) is not None else self._selected(item.capacity)
-            for name, item in self.signals.items()
+            name: signal.capacity
+            if _constant(signal.capacity) is not None
+            else self._selected(signal.capacity)
+            for name, signal in self.signals.items()
         }
         return {**queries_of(self.settings).capacity, **own}
 
@@ -82,11 +84,11 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """What the pods' figures are asked by, by resource; none where the policy does not want them."""
         if not self.settings.pods:
             return {}
-        found = {
+        queries = {
             name: query for name, query in queries_of(self.settings).pods.items() if name in self.resources
         }
-        own = {name: item.pod_query for name, item in self.signals.items() if item.pod_query}
-        return found | {name: self._selected(query) for name, query in own.items()}
+        own = {name: signal.pod_query for name, signal in self.signals.items() if signal.pod_query}
+        return queries | {name: self._selected(query) for name, query in own.items()}
 
     def _selected(self, query: str) -> str:
         """A query that selects by the policy's labels."""
@@ -175,8 +177,8 @@ class NodeNameIndex:
         self._by_address: dict[str, int | None] = {}
         for row, node in enumerate(nodes.records):
             hostname = (node.metadata.labels or {}).get(_HOSTNAME_LABEL)
-            found = {item.address for item in node.status.addresses or ()} | {hostname or ""}
-            for address in found - {"", node.metadata.name}:
+            addresses = {entry.address for entry in node.status.addresses or ()} | {hostname or ""}
+            for address in addresses - {"", node.metadata.name}:
                 self._by_address[address] = row if address not in self._by_address else None
 
     def row(self, value: str) -> int | None:
@@ -184,11 +186,11 @@ class NodeNameIndex:
         match = _PORT.fullmatch(value)
         host = match[1].strip("[]") if match else value
         for text in (value, host):
-            found = self._by_name.get(text)
-            if found is None:
-                found = self._by_address.get(text)
-            if found is not None:
-                return found
+            row = self._by_name.get(text)
+            if row is None:
+                row = self._by_address.get(text)
+            if row is not None:
+                return row
         return None
 
     def row_of_series(self, labels: Mapping[str, str], node_label: str | None) -> tuple[int | None, str]:
@@ -229,15 +231,15 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
     def node_figures(self) -> NodeUsage:
         """Figures of every resource that is asked for; RebalancerError when no query was answered."""
         window = self.window
-        wanted = self.node_queries
-        capacity = self._capacities(self.capacity_queries, wanted)
+        queries = self.node_queries
+        capacity = self._capacities(self.capacity_queries, queries)
         shape = (len(self.nodes), len(self.resources))
         usage = np.full(shape, np.nan)
         spread = np.full(shape, np.nan)
         measured_at = np.full(shape, np.nan)
         windows = np.zeros(shape)
         skew = self._clock_skew()
-        for resource, query in wanted.items():
+        for resource, query in queries.items():
             series = self._asked(
                 resource, PrometheusQuery(query.query.query, window.seconds, window.step_seconds)
             )
@@ -288,8 +290,8 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         if self.asked_at is None:
             return 0.0
         try:
-            found = decode_answer(self.ask(_SERVER_TIME))
-            skew = float(found[0].values[-1]) - self.asked_at
+            answer = decode_answer(self.ask(_SERVER_TIME))
+            skew = float(answer[0].values[-1]) - self.asked_at
         except (RebalancerError, ValueError, RecursionError, IndexError):
             return 0.0  # a server that does not answer this query answers no other
         if not abs(skew) > CLOCK_SKEW_SECONDS:
@@ -298,24 +300,24 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         return skew
 
     def _capacities(
-        self, queries: Mapping[str, str], wanted: Mapping[str, NodeQuery]
+        self, queries: Mapping[str, str], node_queries: Mapping[str, NodeQuery]
     ) -> dict[str, FloatArray]:
         """(nodes,) the capacity of the resources asked for; NaN where it is unknown."""
         stated = self.nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
-        found = {resource: stated[:, column] for column, resource in enumerate(RESOURCES)}
+        capacities = {resource: stated[:, column] for column, resource in enumerate(RESOURCES)}
         for resource, text in queries.items():
-            if resource not in wanted:
+            if resource not in node_queries:
                 continue
             constant = _constant(text)
             if constant is not None:
-                found[resource] = np.full(len(self.nodes), constant)
+                capacities[resource] = np.full(len(self.nodes), constant)
                 continue
             series = self._asked(f"capacity of {resource}", PrometheusQuery(text))
             if series is not None:
                 amounts = self._last_values(f"capacity of {resource}", series)
-                found[resource] = np.where(amounts > 0, amounts, np.nan)
-                self._warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
-        return found
+                capacities[resource] = np.where(amounts > 0, amounts, np.nan)
+                self._warn_about(np.isnan(capacities[resource]), f"no capacity of {resource} for")
+        return capacities
 
     def _factor(
         self, resource: str, query: NodeQuery, capacity: Mapping[str, FloatArray]
@@ -339,21 +341,21 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         return self._last_values(f"age of {resource}", series, newest=True)
 
     def _refuse_doubled_nodes(self, timestamps: Sequence[Series]) -> None:
-        found = []
-        for item in timestamps:
-            row, _ = self._index.row_of_series(item.labels, self.settings.node_label)
-            if row is not None and len(item.values):
-                found.append((self.nodes.names[row], item.labels, float(item.values[-1])))
-        clusters.refuse_doubled_nodes(self.name, found)
+        figures = []
+        for one_series in timestamps:
+            row, _ = self._index.row_of_series(one_series.labels, self.settings.node_label)
+            if row is not None and len(one_series.values):
+                figures.append((self.nodes.names[row], one_series.labels, float(one_series.values[-1])))
+        clusters.refuse_doubled_nodes(self.name, figures)
 
     def _refuse_foreign_pods(self, query: str) -> None:
         try:
-            found = decode_latest(self.ask(PrometheusQuery(query)))
+            latest = decode_latest(self.ask(PrometheusQuery(query)))
         except (RebalancerError, ValueError, RecursionError):
             return  # the query of the figures themselves says why
         own: list[Mapping[str, str]] = []
         foreign: list[Mapping[str, str]] = []
-        for labels in found.labels:
+        for labels in latest.labels:
             row, _ = self._index.row_of_series(labels, self.settings.node_label)
             (foreign if row is None else own).append(labels)
         clusters.refuse_foreign_pods(self.name, own, foreign, self.settings.node_label or "")
@@ -362,24 +364,24 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         self, what: str, series: Sequence[Series], current: Callable[[Series], bool], *, newest: bool = False
     ) -> dict[int, Series]:
         """The one series of each node; none where there are two."""
-        found: dict[int, Series] = {}
+        series_by_row: dict[int, Series] = {}
         twice: set[int] = set()
         strays: set[str] = set()
-        for item in series:
-            if not len(item.values):
+        for one_series in series:
+            if not len(one_series.values):
                 continue
-            row, label = self._index.row_of_series(item.labels, self.settings.node_label)
+            row, label = self._index.row_of_series(one_series.labels, self.settings.node_label)
             if row is None:
                 strays.add(label)
                 continue
-            other = found.get(row)
-            if other is None or (newest and item.values[-1] > other.values[-1]):
-                found[row] = item
-            elif not newest and current(item):
+            other = series_by_row.get(row)
+            if other is None or (newest and one_series.values[-1] > other.values[-1]):
+                series_by_row[row] = one_series
+            elif not newest and current(one_series):
                 if current(other):
                     twice.add(row)
                 else:
-                    found[row] = item  # its predecessor, before it was renamed or scraped anew
+                    series_by_row[row] = one_series  # its predecessor, before it was renamed or scraped anew
         if twice:
             names = named([self.nodes.names[row] for row in sorted(twice)])
             self._warn(f"{what}: two series for {names}; neither is used")
@@ -388,7 +390,7 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
             self._warn(
                 f"{what}: {len(strays)} series {matches} no node of the cluster, e.g. {min(strays)[:100]!a}"
             )
-        return {row: item for row, item in found.items() if row not in twice}
+        return {row: one_series for row, one_series in series_by_row.items() if row not in twice}
 
     def _by_node(self, resource: str, series: Sequence[Series]) -> FloatArray:
         """(3, nodes) the window's statistic, the deviation, and the time of the last point.
@@ -397,32 +399,34 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         """
         window = self.window.of_resource(resource)
         now = self.now
-        found = np.full((3, len(self.nodes)), np.nan)
+        figures = np.full((3, len(self.nodes)), np.nan)
         not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
         current = now - 2 * window.step_seconds
-        for row, item in self._rows(resource, series, lambda item: item.times[-1] >= current).items():
-            finite = np.isfinite(item.values)
-            finite &= ~(item.times < self._created[row]) | (window.seconds == 0)
-            values = item.values[finite]
+        for row, one_series in self._rows(
+            resource, series, lambda series: series.times[-1] >= current
+        ).items():
+            finite = np.isfinite(one_series.values)
+            finite &= ~(one_series.times < self._created[row]) | (window.seconds == 0)
+            values = one_series.values[finite]
             not_numbers[row] = not len(values)
             if not len(values):
                 continue
             negative[row] = values.min() < 0
             brief[row] = window.seconds > 0 and len(values) * 2 * window.step_seconds < window.seconds
             if not negative[row]:
-                found[:, row] = window.of(values), deviation(values), item.times[finite][-1]
+                figures[:, row] = window.of(values), deviation(values), one_series.times[finite][-1]
         self._warn_about(not_numbers, f"{resource} is not a number on")
         self._warn_about(negative, f"{resource} is negative on")
         self._warn_about(brief, f"{resource} is known for less than half the window on")
-        return found
+        return figures
 
     def _last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
         """(nodes,) the last value of each node's series; a series without labels is about all nodes."""
         if len(series) == 1 and not series[0].labels and len(series[0].values):
             return np.full(len(self.nodes), float(series[0].values[-1]))
         values = np.full(len(self.nodes), np.nan)
-        for row, item in self._rows(what, series, lambda _: True, newest=newest).items():
-            values[row] = item.values[-1]
+        for row, one_series in self._rows(what, series, lambda _: True, newest=newest).items():
+            values[row] = one_series.values[-1]
         return np.where(np.isfinite(values), values, np.nan)
 
     def _forget_implausible(self, usage: FloatArray, capacity: Mapping[str, FloatArray]) -> None:
@@ -437,9 +441,9 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
 
     def _warn_about(self, rows: BoolArray, what: str) -> None:
         """One warning that names these nodes, if there are any."""
-        found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
-        if found:
-            self._warn(f"{what} {named(found)}")
+        names = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
+        if names:
+            self._warn(f"{what} {named(names)}")
 
     def _warn(self, what: str) -> None:
         self._warnings.append(f"{self.name}: {what}")
@@ -463,19 +467,19 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
             )
             if rates is None or dates is None:
                 continue
-            found = self._last_values(what, rates)
+            values = self._last_values(what, rates)
             moments = self._last_values(what, dates, newest=True)
             oldest = np.fmin(oldest, moments)
             dated = ~np.isnan(moments)
-            percent[resource] = np.where((found >= 0) & (since_boot > 0) & dated, found, np.nan)
+            percent[resource] = np.where((values >= 0) & (since_boot > 0) & dated, values, np.nan)
             self._warn_about(np.isnan(percent[resource]) & (since_boot != 0), f"no {what} for")
         return NodePressure(percent, np.where(np.isinf(oldest), np.nan, oldest) - skew)
 
     def pod_figures(self) -> PodUsage | None:
         """Usage of the pods; None when the policy does not want it, or no query was answered."""
-        wanted = self.pod_queries
+        queries = self.pod_queries
         timestamp = queries_of(self.settings).pod_timestamp
-        if not wanted:
+        if not queries:
             return None
         usage = np.full((len(self.pods), len(self.resources)), np.nan)
         measured_at = np.full(len(self.pods), self.now)
@@ -484,7 +488,7 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
         pod_series = queries_of(self.settings).pod_series
         if pod_series:
             self._refuse_foreign_pods(pod_series)
-        for resource, query in wanted.items():
+        for resource, query in queries.items():
             try:
                 latest = decode_latest(
                     self.ask(PrometheusQuery(self.window.of_resource(resource).over(query)))
@@ -497,8 +501,10 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
             column = self.resources.index(resource)
             usage[:, column], unused = self._by_pod(latest, scale)
             if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
-                found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
-                usage[np.asarray(found[self.pods.pod_class], np.bool_), column] = np.nan
+                uses_host_network = np.array(
+                    [bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_
+                )
+                usage[np.asarray(uses_host_network[self.pods.pod_class], np.bool_), column] = np.nan
             warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
         if timestamp and answered:
             try:

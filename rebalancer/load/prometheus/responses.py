@@ -52,8 +52,8 @@ class Latest(msgspec.Struct, frozen=True, eq=False):
 
 
 _document = msgspec.json.Decoder(_ResponseDocument)
-_many = msgspec.json.Decoder(list[_Series])
-_one = msgspec.json.Decoder(tuple[float, str])
+_many_series = msgspec.json.Decoder(list[_Series])
+_one_value = msgspec.json.Decoder(tuple[float, str])
 
 
 def refusal(content: bytes) -> str:
@@ -70,42 +70,47 @@ def decode_answer(content: bytes) -> tuple[Series, ...]:
 
     Raises ValueError (msgspec's included) when it is not a Prometheus response, or holds too many series.
     """
-    return tuple(_series(item) for item in _found(content))
+    return tuple(_series(one_series) for one_series in _series_of(content))
 
 
 def decode_latest(content: bytes) -> Latest:
     """The last value of each series of an answer, without those that have none; raises as decode_answer."""
-    found = [item for item in _found(content) if item.value is not None or item.values]
-    return Latest([item.metric for item in found], np.array([_last(item) for item in found], np.float64))
+    series = [
+        one_series for one_series in _series_of(content) if one_series.value is not None or one_series.values
+    ]
+    return Latest(
+        [one_series.metric for one_series in series],
+        np.array([_last(one_series) for one_series in series], np.float64),
+    )
 
 
-def _last(item: _Series) -> float:
-    if item.values is not None:
-        return [float(text) for _, text in item.values][-1]
-    assert item.value is not None
-    return float(item.value[1])
+def _last(series: _Series) -> float:
+    if series.values is not None:
+        return [float(text) for _, text in series.values][-1]
+    assert series.value is not None
+    return float(series.value[1])
 
 
-def _found(content: bytes) -> list[_Series]:
+def _series_of(content: bytes) -> list[_Series]:
     document = _document.decode(content)
     if document.status != "success" or document.data is None:
         raise ValueError(f"status {document.status[:40]!a}: {' '.join(document.error.split())[:300]}")
     kind = document.data.result_type
     if kind == "scalar":
-        moment, text = _one.decode(document.data.result)
+        moment, text = _one_value.decode(document.data.result)
         return [_Series({}, (moment, text))]
     if kind not in ("vector", "matrix"):
         raise ValueError(f"the result is a {kind[:40]!a}, not a vector or a matrix")
-    found = _many.decode(document.data.result)
-    if len(found) > MAX_SERIES:
-        raise ValueError(f"{len(found)} series; at most {MAX_SERIES} are read")
-    return found
+    series = _many_series.decode(document.data.result)
+    if len(series) > MAX_SERIES:
+        raise ValueError(f"{len(series)} series; at most {MAX_SERIES} are read")
+    return series
 
 
-def _series(item: _Series) -> Series:
-    points = item.values if item.values is not None else [item.value] if item.value else []
+def _series(series: _Series) -> Series:
+    points = series.values if series.values is not None else [series.value] if series.value else []
     table = np.array([(moment, float(text)) for moment, text in points], np.float64).reshape(len(points), 2)
-    return Series(item.metric, table[:, 0], table[:, 1])
+    return Series(series.metric, table[:, 0], table[:, 1])
 
 
 def failure_words(error: BaseException) -> str:
@@ -141,9 +146,9 @@ class RecordedResponses(msgspec.Struct):
         """
 
         def ask(question: PrometheusQuery) -> bytes:
-            found = self.answers.get(address, {}).get(question.key)
-            if found is not None:
-                return found
+            answer = self.answers.get(address, {}).get(question.key)
+            if answer is not None:
+                return answer
             why = self.failures.get(address, {}).get(question.key)
             if why is not None:
                 raise UnreachableError(why)
@@ -155,7 +160,9 @@ class RecordedResponses(msgspec.Struct):
 
     def has(self, address: str, question: PrometheusQuery) -> bool:
         """Whether it was asked, with whatever result."""
-        return any(question.key in found.get(address, {}) for found in (self.answers, self.failures))
+        return any(
+            question.key in of_address.get(address, {}) for of_address in (self.answers, self.failures)
+        )
 
     def keep(self, address: str, question: PrometheusQuery, ask: Callable[[], bytes]) -> None:
         """Ask, and write the answer into the book, or why there is none. Raises StopRequestedError."""
@@ -176,7 +183,9 @@ class RecordedResponses(msgspec.Struct):
 
     def encode(self) -> bytes:
         """The document that a snapshot holds."""
-        failures = {address: dict(sorted(found.items())) for address, found in sorted(self.failures.items())}
+        failures = {
+            address: dict(sorted(of_address.items())) for address, of_address in sorted(self.failures.items())
+        }
         answers = {address: _as_documents(contents) for address, contents in sorted(self.answers.items())}
         return msgspec.json.encode({"time": self.time, "answers": answers, "failures": failures})
 

@@ -44,7 +44,7 @@ def test_a_watch_that_is_begun_anew_makes_what_is_kept_worth_nothing() -> None:
 
 def test_what_nobody_takes_is_lost_at_a_bound_and_that_is_counted() -> None:
     cluster = bound(1)
-    log = ChangeLog(most=3)
+    log = ChangeLog(max_changes=3)
     created, binding = cluster.changes
     for _ in range(4):
         log.note(PODS, binding.version, binding.key, created.after, binding.after)

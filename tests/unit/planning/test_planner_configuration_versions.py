@@ -15,6 +15,7 @@ from rebalancer.profiles.types import DEFAULTS, ExtensionPoint
 from rebalancer.scheduling.plugins.network_traffic import NetworkTrafficArguments, published_query
 from rebalancer.scheduling.registry import MODELLED, load_configuration
 from tests.builders import a_node
+from tests.conftest import some_of
 from tests.rows import rows
 from tests.unit.planning.builders import (
     NOW,
@@ -149,10 +150,10 @@ ARTICLES = {
     "Trimaran as its chart renders it": (TRIMARAN_BY_MULTI_POINT, "trimaran"),
 }
 CASES = [
-    pytest.param(version, text, scheduler_name, minor, id=f"{version} by {minor}: {name}")
+    (version, text, scheduler_name, minor)
     for version in DEFAULTS
     for minor in RELEASES[version]
-    for name, (text, scheduler_name) in ARTICLES.items()
+    for text, scheduler_name in ARTICLES.values()
     if "multiPoint" not in text or DEFAULTS[version].has_multi_point
 ]
 
@@ -196,7 +197,8 @@ def planned(version: str, text: str, scheduler_name: str, minor: str) -> Plan:
     return plan_of(with_scheduler(inputs, version=minor))
 
 
-@rows("version, text, scheduler_name, minor", CASES)
+@pytest.mark.many_cases
+@rows("version, text, scheduler_name, minor", some_of(CASES))
 def test_a_configuration_moves_pods_off_a_hot_node(
     version: str, text: str, scheduler_name: str, minor: str
 ) -> None:

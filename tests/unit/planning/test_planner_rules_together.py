@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ from rebalancer.policy.policy_file import load_policy, parse_policy, required_re
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.plugins.network_traffic import published_query
 from tests.builders import a_node
-from tests.conftest import examples
+from tests.conftest import ALL_EXAMPLES, examples
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 
 ROOT = Path(__file__).parents[3]
@@ -79,6 +80,12 @@ def shipped_rules() -> list[HotRule]:
     for path in sorted((ROOT / "policies").glob("*.yaml")):
         found += [rule for rule in load_policy(path).policy.hot_nodes.any if rule not in found]
     return found
+
+
+def tried_rules() -> Sequence[HotRule]:
+    """Every shipped rule, or by ``make test`` three of them."""
+    rules = shipped_rules()
+    return rules if ALL_EXAMPLES else rules[:: len(rules) // 2]
 
 
 def by(policy: RebalancePolicy, *rules: HotRule) -> RebalancePolicy:
@@ -164,9 +171,10 @@ def relieved(hotness: Hotness, after: FloatArray) -> int:
     return len(hot) - int(hotness.hot_at(hot, after[hot]).sum())
 
 
+@pytest.mark.many_cases
 def test_every_pair_of_shipped_rules_relieves_as_many_nodes_as_each_of_the_two_alone() -> None:
     hotness_by, percent_after = planned_by(LIFTED)
-    rules = shipped_rules()
+    rules = tried_rules()
     of_rule = [hotness_by(rule) for rule in rules]
     alone = [relieved(of_rule[at], percent_after(rule)) for at, rule in enumerate(rules)]
     assert sum(count > 0 for count in alone) > len(rules) / 2
@@ -178,11 +186,12 @@ def test_every_pair_of_shipped_rules_relieves_as_many_nodes_as_each_of_the_two_a
         assert relieved(hotness_by(*pair), after) >= max(alone[one], alone[other]), pair
 
 
+@pytest.mark.many_cases
 def test_under_limits_a_pair_of_shipped_rules_relieves_as_many_nodes_as_the_better_of_the_two_alone() -> None:
     """Each rule counts the nodes by its own threshold: few moves cannot also reach the lower one of two."""
     limits = yaml.safe_load((EXAMPLES / "policy.yaml").read_text())["limits"]
     hotness_by, percent_after = planned_by(limits)
-    rules = shipped_rules()
+    rules = tried_rules()
     of_rule = [hotness_by(rule) for rule in rules]
     alone = [relieved(of_rule[at], percent_after(rule)) for at, rule in enumerate(rules)]
     assert sum(count > 0 for count in alone) > len(rules) / 2
@@ -237,7 +246,7 @@ _AMOUNT = st.sampled_from([10, 200, 1000, 3000])  # thousandths of a core, and M
 _POD = st.tuples(_AMOUNT, _AMOUNT, st.booleans())
 
 
-@settings(max_examples=examples(320), deadline=None)
+@settings(max_examples=examples(160), deadline=None)
 @given(
     st.lists(st.tuples(_LEVEL, _LEVEL, st.lists(_POD, min_size=3, max_size=9)), min_size=1, max_size=2),
     st.permutations(RULES),

@@ -183,7 +183,7 @@ def busy_situations(draw: st.DrawFn) -> Situation:
     return Situation(inputs, replace(inputs, load=load), landing)
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(64), deadline=None)
 @given(st.one_of(odd_situations(), busy_situations()))
 def test_no_sentence_of_a_plan_or_of_what_becomes_of_it_lacks_a_part(
     situation: Situation,

@@ -55,9 +55,9 @@ class LatestObjects:
         self._collector = collector
         self.position = version_number(listing.resource_version)
         self._malformed: dict[Key, tuple[Malformed, ...]] = {}
-        for item in listing.malformed:
-            key = item.namespace, item.name
-            self._malformed[key] = (*self._malformed.get(key, ()), item)
+        for malformed in listing.malformed:
+            key = malformed.namespace, malformed.name
+            self._malformed[key] = (*self._malformed.get(key, ()), malformed)
         self._last = WatchEvent("", -1)
         self._last_key = ("", "")
         self._made: Listing | None = listing
@@ -101,9 +101,9 @@ class LatestObjects:
     def listing(self, read_at: float) -> Listing:
         """What a LIST at ``position`` would have brought."""
         if self._made is None:
-            found, pods = self._collected()
-            malformed = sorted((item for items in self._malformed.values() for item in items), key=astuple)
-            self._made = Listing(self.kind, found, tuple(malformed), "", read_at, pods)
+            sealed_records, pods = self._collected()
+            malformed = sorted((entry for items in self._malformed.values() for entry in items), key=astuple)
+            self._made = Listing(self.kind, sealed_records, tuple(malformed), "", read_at, pods)
         # An unchanged listing shares its objects and columns with the one before.
         return replace(self._made, resource_version=str(self.position), read_at=read_at)
 
@@ -116,29 +116,29 @@ class LatestObjects:
 
     def then(self, key: Key) -> Then | None:
         """An object as it is now, where changes of its kind are kept."""
-        found = self._collector.by_key.get(key)
-        return found if isinstance(found, records.Node) else None
+        record = self._collector.by_key.get(key)
+        return record if isinstance(record, records.Node) else None
 
     def versions(self) -> dict[Key, int]:
         """The version of each object that can be read."""
-        known = self._collector.by_key.items()
-        return {key: version_number(found.metadata.resource_version) for key, found in known}
+        records_by_key = self._collector.by_key.items()
+        return {key: version_number(record.metadata.resource_version) for key, record in records_by_key}
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         """Keep an object in place of the one of its name; one that cannot be read is returned."""
-        assert isinstance(event.item, bytes)
+        assert isinstance(event.content, bytes)
         try:
-            self._collector.replace(self._decode(event.item))
+            self._collector.replace(self._decode(event.content))
         except (ValueError, RecursionError) as error:
-            return describe(self.kind, event.item, 0, str(error))
+            return describe(self.kind, event.content, 0, str(error))
         return None
 
     def _remove(self, key: Key) -> None:
         self._collector.by_key.pop(key, None)
 
     def _version_of(self, key: Key) -> int:
-        found = self._collector.by_key.get(key)
-        return -1 if found is None else version_number(found.metadata.resource_version)
+        record = self._collector.by_key.get(key)
+        return -1 if record is None else version_number(record.metadata.resource_version)
 
     def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]:
         return self._collector.latest(), None
@@ -175,23 +175,23 @@ class LatestPods(LatestObjects):
 
     def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
         """The pods that a controller owns, without those that have finished."""
-        found = (self._pods[key] for key in self._owned.get(controller_uid, ()))
-        return tuple(SeenPod(pod.uid, pod.node_name, pod.ready) for pod in found if not pod.finished)
+        pods = (self._pods[key] for key in self._owned.get(controller_uid, ()))
+        return tuple(SeenPod(pod.uid, pod.node_name, pod.ready) for pod in pods if not pod.finished)
 
     def _owner_uid(self, fields: PodFields) -> str:
         return self.classes.classes[fields.pod_class].owner.uid
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         if not event.is_json:
-            fields = self._in_protobuf.read(event.item, 0)
+            fields = self._in_protobuf.read(event.content, 0)
             if isinstance(fields, Malformed):
                 return fields
         else:
-            assert isinstance(event.item, bytes)
+            assert isinstance(event.content, bytes)
             try:
-                fields = read_pod(self._decode(event.item), self._in_json)
+                fields = read_pod(self._decode(event.content), self._in_json)
             except (ValueError, RecursionError) as error:
-                return describe(self.kind, event.item, 0, str(error))
+                return describe(self.kind, event.content, 0, str(error))
         self._keep(fields)
         return None
 
@@ -215,8 +215,8 @@ class LatestPods(LatestObjects):
             del self._owned[owner]
 
     def _version_of(self, key: Key) -> int:
-        found = self._pods.get(key)
-        return -1 if found is None else found.version
+        pod = self._pods.get(key)
+        return -1 if pod is None else pod.version
 
     def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]:
         if self._columns is None or len(self._changed) * _MANY > len(self._pods):
@@ -258,7 +258,7 @@ class LatestPods(LatestObjects):
 def latest_objects(listing: Listing, builder: ListingBuilder) -> LatestObjects | None:
     """The objects of a listing, to be kept up to date; None where events would match no object."""
     # One that is known by its place in the list alone: its next event would not be known as its.
-    nameless = any(item.name.startswith("#") for item in listing.malformed)
+    nameless = any(malformed.name.startswith("#") for malformed in listing.malformed)
     if version_number(listing.resource_version) < 0 or nameless:
         return None
     if listing.pods is not None:

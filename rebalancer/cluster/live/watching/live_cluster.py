@@ -153,17 +153,17 @@ class LiveCluster:
         unfollowed = [forms.get(kind.plural, kind) for kind in KINDS if kind.plural not in followed]
         reading = self._read(api, unfollowed, progress)
         self._wait(api, fences, self._max_wait_seconds if hurried else _SHORT_WAIT_SECONDS)
-        found = dict(reading.listings)
+        listings = dict(reading.listings)
         missed = [kind for kind, fence in fences.items() if not self._reached(kind, fence)]
         for kind, fence in fences.items():
             if kind not in missed:
-                found[kind.plural] = self.feeds[kind].listing(fence.asked_at)
+                listings[kind.plural] = self.feeds[kind].listing(fence.asked_at)
         self._note(fences, missed, waited_for=hurried)
         again = self._read(api, missed, progress)
-        found.update(again.listings)
+        listings.update(again.listings)
         return Recording(
             api.cluster,
-            {kind.plural: found[kind.plural] for kind in KINDS if kind.plural in found},
+            {kind.plural: listings[kind.plural] for kind in KINDS if kind.plural in listings},
             {**reading.unread, **again.unread},
             refused=reading.refused | again.refused,
         )
@@ -236,10 +236,12 @@ class LiveCluster:
             elif self._is_to_be_compared(kind, feed):
                 continue
             elif self._quiet.get(kind) != feed.events:
-                known = feed.position
+                position = feed.position
                 version = self._present_version(api, kind)
-                if 0 <= version < known:
-                    self._give_up(kind, f"the server was at {known} and is at {version}, as after a restore")
+                if 0 <= version < position:
+                    self._give_up(
+                        kind, f"the server was at {position} and is at {version}, as after a restore"
+                    )
                 elif version >= 0:
                     fences[kind] = _Fence(version, asked_at)
         return fences
@@ -332,12 +334,17 @@ def differing(before: Known, after: Known, listed: Known) -> frozenset[Key]:
         before, at 10  nothing                    web-1 is missing; web-2 could not be known yet
         after, at 14   web-2 at 11, web-3 at 7    web-3 is not there any more
     """
-    known_at, known = before
-    now_at, now = after
-    version, found = listed
-    if version < known_at:
-        return frozenset(known) | frozenset(found)
-    missing = {key for key, at in found.items() if at <= known_at and known.get(key) != at}
-    if now_at < version:  # it may not have heard yet of what was deleted
+    version_before, objects_before = before
+    version_after, objects_after = after
+    version_listed, objects_listed = listed
+    if version_listed < version_before:
+        return frozenset(objects_before) | frozenset(objects_listed)
+    missing = {
+        key for key, at in objects_listed.items() if at <= version_before and objects_before.get(key) != at
+    }
+    if version_after < version_listed:  # it may not have heard yet of what was deleted
         return frozenset(missing)
-    return frozenset(missing | {key for key, at in now.items() if at <= version and found.get(key) != at})
+    return frozenset(
+        missing
+        | {key for key, at in objects_after.items() if at <= version_listed and objects_listed.get(key) != at}
+    )

@@ -163,7 +163,7 @@ def test_of_pods_that_resemble_no_other_no_more_are_remembered_than_their_bound(
         pod = EncodedPod(Metadata(name=f"web-{number}"), spec, restarted)
         found, reports = encoding.class_and_reports(pod, "a", False)
         assert (found, [item.restarts for item in reports]) == (number, [number] if number else [])
-        assert len(encoding._known) <= 2
+        assert len(encoding._class_by_text) <= 2
 
 
 def test_what_init_containers_have_been_through_is_reported_as_theirs() -> None:

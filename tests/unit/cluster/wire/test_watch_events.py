@@ -64,7 +64,7 @@ def test_a_pod_in_protobuf_that_cannot_be_decoded_is_still_known_by_name() -> No
     ).SerializeToString()
     broken = metadata + b"\x12\x03\x52\x01\xff"  # spec.nodeName is not UTF-8
     (event,) = split(MEDIA_TYPE, encode_frame("MODIFIED", broken))
-    assert (event.namespace, event.name, event.version, event.item) == ("shop", "web-1", 9, broken)
+    assert (event.namespace, event.name, event.version, event.content) == ("shop", "web-1", 9, broken)
 
 
 @rows(
