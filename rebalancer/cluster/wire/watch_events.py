@@ -140,7 +140,7 @@ def _protobuf_event(frame: bytes) -> WatchEvent:
         return _checked(event.type, pod.metadata, pod)
     except ValueError:
         raw_object = parse(messages.AnyAnswer, encoded).raw
-        return _checked(event.type, parse(messages.VersionedName, encoded).metadata, raw_object)
+        return _checked(event.type, parse(messages.VersionedName, raw_object).metadata, raw_object)
 
 
 def _checked(
