@@ -86,16 +86,16 @@ def _subjects(ctx: click.Context, incomplete: str, kinds: tuple[str, ...] = ()) 
         return sorted(f"{kind}/" for kind, _ in meant)
     (kind, name) = meant.pop() if meant else ("", "")
     names = _objects(ctx, name) if name else []
-    return [f"{kind}/{found}" for found in names] or ([f"{kind}/"] if kind and not slash else [])
+    return [f"{kind}/{name}" for name in names] or ([f"{kind}/"] if kind and not slash else [])
 
 
 def _objects(ctx: click.Context, kind: str) -> list[str]:
     """The names of a kind's objects; those of the namespace that was given stand without it."""
-    found = _names(ctx, kind)
+    names = _names(ctx, kind)
     namespace = ctx.params.get("namespace")
     if not namespace or kind == "Node":
-        return found
-    return [name.partition("/")[2] for name in found if name.startswith(f"{namespace}/")]
+        return names
+    return [name.partition("/")[2] for name in names if name.startswith(f"{namespace}/")]
 
 
 def _numbered(names: list[str]) -> list[str]:
@@ -126,8 +126,9 @@ def _decoded(body: bytes) -> list[str]:
     """Names of a list of objects: at most as many as are shown, none that a shell would run."""
     import msgspec  # noqa: PLC0415 - not for --help
 
-    listed = [item["metadata"] for item in msgspec.json.decode(body)["items"][:_MAX_NAMES]]
-    found = (
-        f"{item['namespace']}/{item['name']}" if "namespace" in item else item["name"] for item in listed
+    listed = [metadata["metadata"] for metadata in msgspec.json.decode(body)["items"][:_MAX_NAMES]]
+    names = (
+        f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else metadata["name"]
+        for metadata in listed
     )
-    return [name for name in found if _WORD.fullmatch(name)]
+    return [name for name in names if _WORD.fullmatch(name)]

@@ -134,7 +134,11 @@ def _parse(command: click.Command, ctx: click.Context, args: list[str]) -> list[
     """Parse the words of a command, where none is lost: ``-n -o json`` has no namespace that is called -o."""
     if ctx.resilient_parsing:  # a completion, whose words are not all there yet
         return type(command).parse_args(command, ctx, args)
-    options = {name: item for item in command.get_params(ctx) for name in (*item.opts, *item.secondary_opts)}
+    options = {
+        name: parameter
+        for parameter in command.get_params(ctx)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
     words = args[: args.index("--")] if "--" in args else args
     for word, value in itertools.zip_longest(words, words[1:]):
         option = options.get(word)

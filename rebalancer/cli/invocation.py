@@ -265,7 +265,7 @@ def usage_hint(error: click.UsageError) -> str:
     path = extra[1]
     if path.endswith((".yaml", ".yml")) and "--policy" in options:
         return f"did you mean --policy {path}?"
-    source = next((item for item in error.ctx.command.params if item.name == "source"), None)
+    source = next((parameter for parameter in error.ctx.command.params if parameter.name == "source"), None)
     if error.ctx.params.get("source") is not None:  # what a shell makes of --from recorded/*
         if "pattern" not in (getattr(source, "help", None) or ""):
             return "--from takes one PATH"

@@ -62,10 +62,10 @@ class FloatRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number that the text stands for."""
-        found: float = super().convert(value, param, ctx)
-        if math.isnan(found):
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
             self.fail(f"{value} is not a number", param, ctx)
-        return found
+        return number
 
 
 def option(flag: str, kind: Any, metavar: str | None, meaning: str | None, **more: Any) -> Option:
@@ -87,10 +87,10 @@ def address(text: str) -> tuple[str, int]:
 def with_options(command: Command, wrapped: Callable[..., Any], options: Iterable[Option]) -> Command:
     """``wrapped`` in a command's place and under its name, with these options in the order of ``--help``."""
     decorated: Any = functools.wraps(command)(wrapped)
-    for item in reversed(tuple(options)):
-        decorated = item(decorated)
-    found: Command = decorated
-    return found
+    for option in reversed(tuple(options)):
+        decorated = option(decorated)
+    with_all: Command = decorated
+    return with_all
 
 
 DATA_FORMATS = (Format.TABLE, Format.JSON, Format.YAML, Format.JSONPATH)
@@ -118,14 +118,14 @@ class OutputFormat(Text[tuple[Format, str]]):
 
     def _format(self, text: str) -> tuple[Format, str]:
         name, equals, template = text.partition("=")
-        found = next((member for member in self.formats if member == _ALIASES.get(name, name)), None)
-        if found is None or (equals and found is not Format.JSONPATH):
+        chosen_format = next((member for member in self.formats if member == _ALIASES.get(name, name)), None)
+        if chosen_format is None or (equals and chosen_format is not Format.JSONPATH):
             raise ValueError(f"{text[:60]!a} is none of {self.shown}")
-        if found is Format.JSONPATH:
+        if chosen_format is Format.JSONPATH:
             if not template:
                 raise ValueError("jsonpath needs a template, such as jsonpath='{.kind}'")
             parse_template(template)
-        return found, template
+        return chosen_format, template
 
     def shell_complete(
         self,
@@ -162,26 +162,26 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
 
     def decorate(command: Command) -> Command:
         def wrapped(**values: Any) -> Any:
-            found, template = values.pop("output_format")
+            chosen_format, template = values.pop("output_format")
             chosen: dict[str, Any] = {
                 key: values.pop(key) for key in ("everything", "top", "width", "no_headers") if key in values
             }
-            _refuse_ignored(found, chosen)
-            return command(output=Output(found, template=template, **chosen), **values)
+            _refuse_ignored(chosen_format, chosen)
+            return command(output=Output(chosen_format, template=template, **chosen), **values)
 
         return with_options(command, wrapped, options)
 
     return decorate
 
 
-def _refuse_ignored(found: Format, chosen: Mapping[str, Any]) -> None:
+def _refuse_ignored(chosen_format: Format, chosen: Mapping[str, Any]) -> None:
     """Refuse options of tables and lists that a document, which is always whole, would ignore."""
     of_tables = {"--width": chosen.get("width"), "--no-headers": chosen.get("no_headers")}
-    given = [name for name, value in of_tables.items() if value and found not in TABLES]
-    if chosen.get("top") and found in (Format.JSON, Format.YAML, Format.JSONPATH):
+    given = [name for name, value in of_tables.items() if value and chosen_format not in TABLES]
+    if chosen.get("top") and chosen_format in (Format.JSON, Format.YAML, Format.JSONPATH):
         given.append("--top")
     if given:
-        raise InputError(f"-o {found} ignores {' and '.join(given)}", hint="leave one of them out")
+        raise InputError(f"-o {chosen_format} ignores {' and '.join(given)}", hint="leave one of them out")
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -320,7 +320,7 @@ CONNECTION = {
 """How a live cluster is reached, and as whom."""
 RECORDED = {field: PLAN[field] for field in ("source", "at", "max_dump_bytes")}
 """Which recorded cluster is read."""
-LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in RECORDED}
+LIVE_PLAN = {field: declared for field, declared in PLAN.items() if field not in RECORDED}
 
 
 max_size_option = option(
@@ -398,9 +398,9 @@ def _given(options: PlanOptions, fields: Iterable[str]) -> Iterator[tuple[str, A
     """The flags of the fields that are set, with their values: one that may be repeated for each value."""
     for field in fields:
         value = getattr(options, field)
-        for item in value if isinstance(value, tuple) else (value,):
-            if item is not None:
-                yield _FLAGS[field], item
+        for single_value in value if isinstance(value, tuple) else (value,):
+            if single_value is not None:
+                yield _FLAGS[field], single_value
 
 
 def asked_again(command: str, options: PlanOptions) -> str:
@@ -435,9 +435,9 @@ def _labels(text: str) -> LabelSelector:
     """A label selector, such as ``app=web,tier in (front,back)``."""
     from rebalancer.cluster.selectors import matcher, parse_labels  # noqa: PLC0415 - not for --help
 
-    found = parse_labels(text)
-    matcher(found)
-    return found
+    selector = parse_labels(text)
+    matcher(selector)
+    return selector
 
 
 def _fields(text: str, noun: str) -> tuple[FieldRequirement, ...]:
@@ -445,12 +445,12 @@ def _fields(text: str, noun: str) -> tuple[FieldRequirement, ...]:
     from rebalancer.cluster.selectors import parse_fields  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.chosen_rows import FIELDS  # noqa: PLC0415 - imports numpy
 
-    found = parse_fields(text)
-    for item in found:
-        if item.path not in FIELDS[noun]:
-            known = ", ".join(FIELDS[noun])
-            raise ValueError(f"field {item.path[:60]!a} is not supported; known: {known}")
-    return found
+    requirements = parse_fields(text)
+    for requirement in requirements:
+        if requirement.path not in FIELDS[noun]:
+            fields = ", ".join(FIELDS[noun])
+            raise ValueError(f"field {requirement.path[:60]!a} is not supported; known: {fields}")
+    return requirements
 
 
 def _choice_options(noun: str, example: str, *others: Option) -> Callable[[Command], Command]:

@@ -56,14 +56,14 @@ class Program(LazyGroup):
     """The outermost group: runs inside the edge, lists commands by heading, and documents the exit codes."""
 
     def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **options: Any
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **options: Any
     ) -> Any:
         """Run a command and leave with its exit code."""
         session = Session()
         options |= {"standalone_mode": False, "obj": session}
         run = super().main
         try:
-            code = guarded(lambda: run(args, prog_name or program_name(), *rest, **options), session)
+            code = guarded(lambda: run(args, prog_name or program_name(), *others, **options), session)
         finally:
             take_down_logs()
         sys.exit(code)
@@ -203,8 +203,11 @@ def answer(words: Sequence[str]) -> str:
     *arguments, incomplete = words or [""]
     completer = ShellComplete(main, {}, "kubectl rebalance", "")
     items = completer.get_completions(arguments, incomplete)
-    candidates = [item for item in items if item.type == "plain"]
-    lines = [f"{item.value}\t{item.help}" if item.help else str(item.value) for item in candidates]
+    candidates = [candidate for candidate in items if candidate.type == "plain"]
+    lines = [
+        f"{candidate.value}\t{candidate.help}" if candidate.help else str(candidate.value)
+        for candidate in candidates
+    ]
     return "\n".join([*lines, f":{_NO_FILES if len(candidates) == len(items) else _FILES_TOO}"]) + "\n"
 
 

@@ -144,8 +144,8 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) ->
     if kind == "one_key":
         needed, _, note = problem["msg"].partition("; ")  # a note begins with the key that it is about
         given = problem["input"] if isinstance(problem["input"], dict) else {}
-        said = problem["msg"] if note.partition(" ")[0] in given else needed
-        return _misspelt_key(needed, given) or (said, "")
+        complaint = problem["msg"] if note.partition(" ")[0] in given else needed
+        return _misspelt_key(needed, given) or (complaint, "")
     if kind == "string_pattern_mismatch":
         examples = _examples_at(model, path)
         shown = f"{_shown(problem['input'])} does not have the expected form"

@@ -80,15 +80,15 @@ def configuration_texts(
 
 def _scores(settings: SchedulerSettings, source: str, api: RawApi | None) -> dict[str, str]:
     """What the policy's extenders compute, by their addresses; a ConfigMap is left out without ``api``."""
-    found: dict[str, str] = {}
-    for item in settings.extenders:
-        if item.scores is not None:
-            found[item.url] = item.scores
-        elif item.file is not None:
-            found[item.url] = read_text(Path(source).parent / item.file)
-        elif item.config_map is not None and api is not None:
-            found[item.url] = _value(api, item.config_map, "scheduler.extenders[].configMap").text
-    return found
+    scores: dict[str, str] = {}
+    for extender in settings.extenders:
+        if extender.scores is not None:
+            scores[extender.url] = extender.scores
+        elif extender.file is not None:
+            scores[extender.url] = read_text(Path(source).parent / extender.file)
+        elif extender.config_map is not None and api is not None:
+            scores[extender.url] = _value(api, extender.config_map, "scheduler.extenders[].configMap").text
+    return scores
 
 
 def _configuration_text(
@@ -168,13 +168,13 @@ def configurations_in(api: RawApi) -> tuple[ConfigMapKey, ...]:
     try:
         named = [place for place in _config_maps(api) if "sched" in place[1]]
         named.sort(key=lambda place: place[0] != _SYSTEM)
-        found = (
+        places = (
             ConfigMapKey(namespace=namespace, name=name, key=key)
             for namespace, name in named[:_MAX_LOOKED_AT]
             for key, text in (api.config_map(namespace, name) or {}).items()
             if "kind: KubeSchedulerConfiguration" in text
         )
-        return tuple(islice(found, _MAX_FOUND))
+        return tuple(islice(places, _MAX_FOUND))
     except (RightsError, UnreachableError):  # it is found by hand then
         return ()
 
@@ -188,7 +188,7 @@ def _config_maps(api: RawApi) -> Iterator[tuple[str, str]]:
             page = msgspec.json.decode(answer.body, type=_Names)
         except msgspec.DecodeError as error:
             raise UnreachableError("list configmaps: the answer is not a list", where=api.host) from error
-        yield from ((item.metadata.namespace, item.metadata.name) for item in page.items)
+        yield from ((config_map.metadata.namespace, config_map.metadata.name) for config_map in page.items)
         if not page.metadata.continued:
             return
         query["continue"] = page.metadata.continued
@@ -224,30 +224,30 @@ class InstalledPlugins:
     """The plugins of the entry point group ``rebalancer.plugins``, imported when they are first asked for."""
 
     def __init__(self) -> None:
-        self.found: tuple[PluginDescription, ...] = ()  # empty as long as nobody asked
+        self.descriptions: tuple[PluginDescription, ...] = ()  # empty as long as nobody asked
 
     def __call__(self) -> tuple[PluginDescription, ...]:
         """All of them, by name. Raises InputError, naming the entry point, for one that cannot be used."""
-        if not self.found:
+        if not self.descriptions:
             from importlib import metadata  # noqa: PLC0415 - imports the parsers of mail and of archives
 
             from rebalancer.scheduling.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
 
-            found: dict[str, tuple[PluginDescription, str]] = {}
-            for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda item: item.name):
+            descriptions: dict[str, tuple[PluginDescription, str]] = {}
+            for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
                 package = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
                 where = f"entry point {entry.name} = {entry.value}{package}"
                 description = described(_loaded(entry, where), where)
-                if description.name in found:
-                    other = found[description.name][1]
+                if description.name in descriptions:
+                    other = descriptions[description.name][1]
                     raise InputError(
                         f"plugin {description.name} is described twice",
                         where=where,
                         hint=f"as well as by {other}",
                     )
-                found[description.name] = description, where
-            self.found = tuple(description for _, (description, _) in sorted(found.items()))
-        return self.found
+                descriptions[description.name] = description, where
+            self.descriptions = tuple(description for _, (description, _) in sorted(descriptions.items()))
+        return self.descriptions
 
 
 def _loaded(entry: metadata.EntryPoint, where: str) -> object:

@@ -129,10 +129,12 @@ class Needs(msgspec.Struct):
         """The schedulers that are not known to be alive."""
         from rebalancer.execution.safety import scheduler_health  # noqa: PLC0415 - imports kubernetes
 
-        found = {key: scheduler_health(api, location, self.now) for key, location in self.lives.items()}
+        health_by_key = {
+            key: scheduler_health(api, location, self.now) for key, location in self.lives.items()
+        }
         return {
             key: SchedulerLife(health.alive, health.message, health.says_what_to_do)
-            for key, health in found.items()
+            for key, health in health_by_key.items()
             if not health.alive
         }
 
@@ -177,7 +179,7 @@ def _asking(
     now: float,
 ) -> list[Callable[[], Iterator[None]]]:
     """What each asks one thing of a Prometheus that it was not asked yet, and writes the answer down."""
-    left = [item for item in requests if not responses.has(item[0].address, item[1])]
+    left = [request for request in requests if not responses.has(request[0].address, request[1])]
     if not left:
         return []
     from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3

@@ -111,11 +111,11 @@ def _connected(
     from rebalancer.cluster.live.login import Identity  # noqa: PLC0415
 
     identity = Identity(options.kube_cluster, options.kube_user, options.acts_as, options.as_groups)
-    found = log_in(options.kubeconfig, options.context, identity)
-    if found is None:
+    login = log_in(options.kubeconfig, options.context, identity)
+    if login is None:
         return None
-    found = msgspec.structs.replace(found, name=_name_of_cluster(options, identity))
-    return RawApi(KubernetesClient(found, options.request_seconds))
+    login = msgspec.structs.replace(login, name=_name_of_cluster(options, identity))
+    return RawApi(KubernetesClient(login, options.request_seconds))
 
 
 def _name_of_cluster(options: PlanOptions, identity: Identity) -> str:

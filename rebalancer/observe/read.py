@@ -69,7 +69,7 @@ def read_snapshot(
     """Every kind of the cluster, as columns; InputError when it has no node."""
     snapshot = build_snapshot(_read(options, api, clock, cluster))
     if not len(snapshot.nodes):
-        broken = [str(item) for item in snapshot.malformed if item.kind == "Node"]
+        broken = [str(malformed) for malformed in snapshot.malformed if malformed.kind == "Node"]
         raise InputError(
             f"no node could be read: {broken[0]}" if broken else "holds no nodes",
             where=snapshot.source,
@@ -124,18 +124,20 @@ def read_inputs(
         snapshot = observation.snapshot
         size = f"{counted(len(snapshot.nodes), 'node')} and {counted(len(snapshot.pods), 'pod')}"
         options.progress(f"putting together the load of {size}")
-        found = tuple(
+        inputs_by_policy = tuple(
             assemble(observation, loaded, state, ignore_coverage=ignore_coverage) for loaded in policies
         )
         ensure_wanted: Callable[[], object] = _nothing
         if api is not None:
             ensure_wanted = functools.partial(api.retries.run.check, "plan")
-        found = tuple(_watched(inputs, options.progress, ensure_wanted) for inputs in found)
-        versions = [scheduler.version for scheduler in found[0].schedulers]
+        inputs_by_policy = tuple(
+            _watched(inputs, options.progress, ensure_wanted) for inputs in inputs_by_policy
+        )
+        versions = [scheduler.version for scheduler in inputs_by_policy[0].schedulers]
         reading.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=" ".join(versions))
         differing = {rule.name for version in versions for rule in differing_rules(version)}
         reading.add(verified=all(map(is_verified, versions)), unverified_rules=len(differing))
-    return found
+    return inputs_by_policy
 
 
 def _nothing() -> None:
@@ -200,7 +202,7 @@ def observe(
         observation,
         configurations=texts,
         assumed_neutral=options.assume_neutral,
-        installed_plugins=plugins.found,
+        installed_plugins=plugins.descriptions,
     )
 
 
@@ -264,8 +266,8 @@ def _asked_beside(
     def ask() -> Iterator[RecordedResponses | None]:
         from rebalancer.observe.needs import ask_ahead  # noqa: PLC0415 - the model, beside the reading
 
-        found = ask_ahead(policies, api, clock())
-        yield found if found.answers or found.failures else None
+        answers = ask_ahead(policies, api, clock())
+        yield answers if answers.answers or answers.failures else None
 
     with prefetch([ask]) as answers:
         yield answers
@@ -388,5 +390,5 @@ def known_state(options: PlanOptions, api: RawApi | None) -> RunState | None:
     store = state_store(options, api)
     if store is None:
         return None
-    found = store.load()
-    return found if found is not None or options.source is not None else RunState()
+    state = store.load()
+    return state if state is not None or options.source is not None else RunState()

@@ -107,8 +107,8 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
     recording = snapshot.recording
     answers = recorded_answers(recording)
     watchers = {ANY_ADDRESS: recording.documents[WATCHER]} if WATCHER in recording.documents else {}
-    found = _document(recording)
-    if found is None:
+    document = _document(recording)
+    if document is None:
         return Observation(
             snapshot=snapshot,
             figures=RawFigures(watchers, {}, answers),
@@ -117,17 +117,17 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
             server=ApiServer(_recorded_version(recording)),
             configurations=_recorded_configurations(recording, []),
         )
-    answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
-    answered |= {address: bytes(content) for address, content in found.watchers.items()}
+    answered = {document.watcher: watchers[ANY_ADDRESS]} if watchers else {}
+    answered |= {address: bytes(content) for address, content in document.watchers.items()}
     return Observation(
         snapshot=snapshot,
-        figures=RawFigures(answered, found.missing, answers),
-        now=found.now,
-        own_pod=found.own_pod,
-        server=found.server or ApiServer(),
-        configurations=_recorded_configurations(recording, found.configurations),
-        starts=found.starts,
-        not_alive=found.not_alive,
+        figures=RawFigures(answered, document.missing, answers),
+        now=document.now,
+        own_pod=document.own_pod,
+        server=document.server or ApiServer(),
+        configurations=_recorded_configurations(recording, document.configurations),
+        starts=document.starts,
+        not_alive=document.not_alive,
     )
 
 
@@ -157,10 +157,10 @@ def _document(recording: Recording) -> _Document | None:
     if content is None:
         return None
     try:
-        found = _decoder.decode(content)
-        if not 0 <= found.now <= times.LATEST:
+        document = _decoder.decode(content)
+        if not 0 <= document.now <= times.LATEST:
             raise ValueError("now is not a time")
-        return found
+        return document
     except (ValueError, RecursionError) as error:
         where = f"{recording.source}/{OBSERVATION}"
         raise InputError(f"not what snapshot save writes: {error}", where=where) from error
@@ -173,16 +173,18 @@ def recorded_moment(snapshot: Snapshot) -> float:
     if PROMETHEUS in recording.documents:
         moments.append(recorded_answers(recording).time)
     if not moments:
-        known = np.concatenate([snapshot.pods.created, snapshot.pods.started, snapshot.nodes.ready_since])
-        moments = known[~np.isnan(known)].tolist()
+        times_of_objects = np.concatenate(
+            [snapshot.pods.created, snapshot.pods.started, snapshot.nodes.ready_since]
+        )
+        moments = times_of_objects[~np.isnan(times_of_objects)].tolist()
     return max(moments, default=0.0)
 
 
 def metric_times(recording: Recording) -> list[float]:
     """When the recorded metrics were taken, in order."""
     moments: set[float] = set()
-    taken = [item.timestamp for item in recording.records(NODE_METRICS)]
-    for text in (*taken, *(item.timestamp for item in recording.records(POD_METRICS))):
+    taken = [metrics.timestamp for metrics in recording.records(NODE_METRICS)]
+    for text in (*taken, *(metrics.timestamp for metrics in recording.records(POD_METRICS))):
         with contextlib.suppress(ValueError):
             moments.add(times.parse(text))
     return sorted(moments)
@@ -206,7 +208,7 @@ def _recorded_configurations(
     recording: Recording, about: Sequence[_Configuration]
 ) -> dict[str, ConfigurationText]:
     """The schedulers' configurations that were recorded with a cluster; ``about`` is where they came from."""
-    found: dict[str, ConfigurationText] = {}
+    texts: dict[str, ConfigurationText] = {}
     for number, name in enumerate(CONFIGURATIONS):
         content = recording.documents.get(name)
         if content is None or not content.strip():  # what a shell leaves of a ConfigMap that is not there
@@ -217,8 +219,8 @@ def _recorded_configurations(
             text = content.decode()
         except UnicodeDecodeError as error:
             raise InputError(f"is not UTF-8: {error.reason}", where=where) from error
-        found[written.place] = ConfigurationText(text, written.source or where, written.scores)
-    return found
+        texts[written.place] = ConfigurationText(text, written.source or where, written.scores)
+    return texts
 
 
 def with_recorded(
@@ -235,15 +237,17 @@ def with_recorded(
     read = [settings for settings in schedulers if settings.config_map is not None]
     if not read:
         read = [settings for settings in schedulers if not settings.configured_by]
-    by_position = dict(zip((place_of(item, loaded.source) for item in read), recorded.values(), strict=False))
+    by_position = dict(
+        zip((place_of(scheduler, loaded.source) for scheduler in read), recorded.values(), strict=False)
+    )
     for settings in schedulers:
         place = place_of(settings, loaded.source)
         written = texts[place]
-        known = recorded.get(place) or by_position.get(place)
-        if written is None or known is None:
-            texts[place] = written or known
+        recorded_text = recorded.get(place) or by_position.get(place)
+        if written is None or recorded_text is None:
+            texts[place] = written or recorded_text
         else:
-            texts[place] = replace(written, scores={**known.scores, **written.scores})
+            texts[place] = replace(written, scores={**recorded_text.scores, **written.scores})
 
 
 def about_recording(recording: Recording) -> dict[str, Any]:
@@ -262,6 +266,8 @@ def about_recording(recording: Recording) -> dict[str, Any]:
 def unread_of(recording: Recording) -> dict[str, str]:
     """Why kinds were not read: as the recording says it, else that the dump lacks them."""
     reasons = about_recording(recording).get("unread")
-    known = {str(plural): str(why) for plural, why in reasons.items()} if isinstance(reasons, dict) else {}
-    absent = {plural: why for plural, why in known.items() if plural not in recording.listings}
+    why_unread = (
+        {str(plural): str(why) for plural, why in reasons.items()} if isinstance(reasons, dict) else {}
+    )
+    absent = {plural: why for plural, why in why_unread.items() if plural not in recording.listings}
     return {**recording.unread, **absent}

@@ -73,7 +73,9 @@ def record_cluster(
         )
         failures = observation.figures.prometheus.failures
         asked = [
-            f"prometheus is not recorded: {why}" for found in failures.values() for why in found.values()
+            f"prometheus is not recorded: {why}"
+            for of_address in failures.values()
+            for why in of_address.values()
         ]
         watchers = [f"load-watcher is not recorded: {why}" for why in observation.figures.missing.values()]
         for text in dict.fromkeys((*watchers, *asked)):
@@ -164,7 +166,9 @@ def describe_recording(
             for plural, why in unread_of(recording).items()
             if plural in BY_PLURAL
         ),
-        malformed=tuple(str(item) for listing in recording.listings.values() for item in listing.malformed),
+        malformed=tuple(
+            str(malformed) for listing in recording.listings.values() for malformed in listing.malformed
+        ),
         documents=tuple(
             RecordedDocument(name=name, size_bytes=len(content))
             for name, content in sorted(recording.documents.items())

@@ -111,14 +111,14 @@ class Timeline:
     @classmethod
     def open(cls, folder: Path, max_bytes: int | None = None) -> Timeline:
         """The timeline in a folder; InputError when there is none."""
-        found = _names_in(folder)
-        if not found:
+        names = _names_in(folder)
+        if not names:
             raise InputError(
                 "holds no timeline",
                 where=str(folder),
                 hint="name the folder into which rebalancer serve --record, or another recorder, writes",
             )
-        return cls(folder, found, max_bytes)
+        return cls(folder, names, max_bytes)
 
     def moments(self) -> tuple[float, ...]:
         """When the cluster was recorded, in order."""
@@ -163,20 +163,20 @@ class Timeline:
 
     def _listing(self, plural: str, content: bytes, where: Path) -> Listing:
         """A kind's objects; those of the moment read before where nothing but the list's version changed."""
-        head, found, items = content.partition(b'"items":[')
-        known = self._listings.get(plural)
+        head, separator, items = content.partition(b'"items":[')
+        latest = self._listings.get(plural)
         try:
-            version = msgspec.json.decode(head + found + b"]}")["metadata"]["resourceVersion"]
-            if known is None or known[0] != items:
+            version = msgspec.json.decode(head + separator + b"]}")["metadata"]["resourceVersion"]
+            if latest is None or latest[0] != items:
                 listing = self._pods_of(items) if plural == PODS.plural else None
                 if listing is None:
                     builder = ListingBuilder(BY_PLURAL[plural])
                     builder.add_list(content)
                     listing = builder.listing()
-                self._listings[plural] = known = items, listing
+                self._listings[plural] = latest = items, listing
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged(where, f"{plural} are no list: {error!s:.200}") from error
-        return replace(known[1], resource_version=str(version))
+        return replace(latest[1], resource_version=str(version))
 
     def _pods_of(self, items: bytes) -> Listing | None:
         """The pods of a list; those of the moment before are not read again. None where one is malformed."""
@@ -190,8 +190,8 @@ class Timeline:
             self._pods = collector.add_lines(lines, self._pods)
         except (ValueError, RecursionError):
             return None
-        found, pods, malformed = collector.seal(PODS)
-        return Listing(PODS, found, tuple(malformed), pods=pods) if lines and not malformed else None
+        sealed_records, pods, malformed = collector.seal(PODS)
+        return Listing(PODS, sealed_records, tuple(malformed), pods=pods) if lines and not malformed else None
 
     def contents(self, moment: float) -> dict[str, bytes]:
         """The files of a moment; InputError when it, or the full moment it leans on, is damaged."""
@@ -201,8 +201,8 @@ class Timeline:
             raise _damaged(self.folder / name, "it leans on no full moment")
         content = self.full_moment(self._fulls[at - 1])
         if not _is_full(name):
-            most = min(self._max_bytes, _MAX_GROWN + 2 * len(content))
-            content = read_bytes(self.folder / name, most, base=content)
+            max_bytes = min(self._max_bytes, _MAX_GROWN + 2 * len(content))
+            content = read_bytes(self.folder / name, max_bytes, base=content)
         try:
             return _decoder.decode(content)
         except (ValueError, RecursionError) as error:
@@ -232,15 +232,15 @@ class TimelineWriter:
         from filelock import FileLock, Timeout  # noqa: PLC0415 - not for commands that only read a timeline
 
         self._folder = folder
-        self._most = max_bytes
+        self._max_bytes = max_bytes
         self._patching: zstandard.ZstdCompressor | None = None  # with the last full moment as dictionary
         self._differences = 0
         self._base_bytes = 0  # of the last full moment
         self._leaning_bytes = 0  # of those that lean on it
         with _writing(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = [item.name for item in folder.iterdir()]
-        strangers = [name for name in found if not (name.startswith(".") or _NAME.fullmatch(name))]
+            file_names = [path.name for path in folder.iterdir()]
+        strangers = [name for name in file_names if not (name.startswith(".") or _NAME.fullmatch(name))]
         if strangers:
             raise InputError(
                 f"holds {strangers[0]:.100}, which is no moment of a timeline",
@@ -254,7 +254,7 @@ class TimelineWriter:
             except Timeout as error:
                 hint = "stop that one, or name another folder"
                 raise InputError("is written by another process", where=str(folder), hint=hint) from error
-        for name in filter(_UNFINISHED.fullmatch, found):
+        for name in filter(_UNFINISHED.fullmatch, file_names):
             with contextlib.suppress(OSError):
                 (folder / name).unlink()
         names = _names_in(folder)
@@ -282,7 +282,11 @@ class TimelineWriter:
         with _writing(self._folder):
             leaning = self._leaning_bytes + len(packed)
             # What leans on the newest full moment cannot go, so half of the folder is enough of that.
-            if packed and len(packed) < self._base_bytes and self._base_bytes + leaning <= self._most / 2:
+            if (
+                packed
+                and len(packed) < self._base_bytes
+                and self._base_bytes + leaning <= self._max_bytes / 2
+            ):
                 self._differences = self._differences + 1
                 self._leaning_bytes = leaning
                 files.replace(self._folder / f"{_stamp(observation.now)}.diff.zst", packed)
@@ -306,7 +310,7 @@ class TimelineWriter:
     def _forget_oldest(self) -> None:
         """Remove the oldest full moment and all that lean on it while the folder holds too much."""
         sizes = {name: (self._folder / name).stat().st_size for name in _names_in(self._folder).values()}
-        while sum(sizes.values()) > self._most or len(sizes) >= MAX_MOMENTS:
+        while sum(sizes.values()) > self._max_bytes or len(sizes) >= MAX_MOMENTS:
             names = list(sizes)
             fulls = [at for at, name in enumerate(names) if _is_full(name) and at]
             oldest = names[: fulls[0]] if fulls else []
@@ -339,25 +343,27 @@ def _patching(base: bytes) -> zstandard.ZstdCompressor:
 def contents_of(observation: Observation, state: RunState | None) -> dict[str, bytes]:
     """The files of a moment, as ``snapshot save`` writes them."""
     recording = observation.snapshot.recording
-    found = {f"{plural}.json": b"".join(list_pieces(item)) for plural, item in recording.listings.items()}
+    contents = {
+        f"{plural}.json": b"".join(list_pieces(listing)) for plural, listing in recording.listings.items()
+    }
     for name, content in documents_of(observation, state).items():
-        found[name] = document_without_secrets(name, content)
-    found[ABOUT] = about(recording, observation.now)
-    return dict(sorted(found.items()))
+        contents[name] = document_without_secrets(name, content)
+    contents[ABOUT] = about(recording, observation.now)
+    return dict(sorted(contents.items()))
 
 
 def _names_in(folder: Path) -> dict[float, str]:
     """The files of the moments in a folder, by moment and in order; of two of one moment the full one."""
     try:
         entries = [entry for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
-        found = sorted(entry.name for entry in entries if files.is_file(entry))
+        names = sorted(entry.name for entry in entries if files.is_file(entry))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read: {reason}", where=str(folder), hint="is the path right?") from error
-    if len(found) > MAX_MOMENTS:
+    if len(names) > MAX_MOMENTS:
         raise InputError(f"holds more than {MAX_MOMENTS} moments", where=str(folder))
     named: dict[float, str] = {}
-    for name in found:
+    for name in names:
         try:
             named[datetime.strptime(name.partition("Z")[0], _STAMP).replace(tzinfo=UTC).timestamp()] = name
         except ValueError as error:

@@ -102,7 +102,7 @@ class SeenScheduler(msgspec.Struct, frozen=True):
         """The files with which its pods are started, where no configuration was found."""
         if self.place is not None or (self.facts.configuration.text and self.facts.settings.configured_by):
             return []
-        return sorted({path for item in self.facts.pods for path in item.configuration_files})
+        return sorted({path for pod in self.facts.pods for path in pod.configuration_files})
 
 
 def _seen_schedulers(inputs: PlanningInputs, counts: Mapping[str, int]) -> list[SeenScheduler]:
@@ -112,7 +112,7 @@ def _seen_schedulers(inputs: PlanningInputs, counts: Mapping[str, int]) -> list[
         names = [name for name in facts.configuration.scheduler_names if counts.get(name)]
         pods = ", ".join(f"{name} {counts[name]}" for name in names)
         seen.append(SeenScheduler(facts, facts.settings.config_map, pods))
-    return [item for item in seen if item.pods] or seen[:1]
+    return [scheduler for scheduler in seen if scheduler.pods] or seen[:1]
 
 
 def first_policy(inputs: PlanningInputs, *, measured: bool, set_aside: Sequence[str] = ()) -> FirstPolicy:
@@ -211,11 +211,11 @@ def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
     cpu, memory = (figures[~np.isnan(figures)] for figures in load.percent[load.known][:, :2].T)
     missing = sorted(name for name in counts if name not in inputs.scheduler_of)
     services = [
-        (item.metadata, port)
-        for item in inputs.snapshot.recording.records(SERVICES)
-        if (port := _prometheus_port(item)) is not None
+        (service.metadata, port)
+        for service in inputs.snapshot.recording.records(SERVICES)
+        if (port := _prometheus_port(service)) is not None
     ]
-    services.sort(key=lambda found: (found[0].namespace, found[0].name))
+    services.sort(key=lambda metadata_and_port: (metadata_and_port[0].namespace, metadata_and_port[0].name))
     return {
         "inputs": inputs,
         "at": times.render(inputs.now),
@@ -246,7 +246,7 @@ def _prometheus_port(service: Service) -> int | None:
     is not the usual one counts only where the name says what the service is.
     """
     name = service.metadata.name
-    ports = [item.port for item in service.spec.ports or ()]
+    ports = [port.port for port in service.spec.ports or ()]
     if "prometheus" not in name or any(part in name for part in _BESIDE_PROMETHEUS):
         return None
     if _PROMETHEUS_PORT in ports:
@@ -342,21 +342,21 @@ def _chosen(
             names = facts.configuration.scheduler_names
             counts = _schedulers(inputs)
             if any(counts[name] for name in names if name != DEFAULT_SCHEDULER_NAME):
-                mounted = any(item.mounts(place) for item in facts.pods)
+                mounted = any(pod.mounts(place) for pod in facts.pods)
                 serving.append(_Serving(place, names, sum(counts[name] for name in names), mounted))
     chosen: list[ConfigMapKey] = []
     spare: list[str] = []
     by_name: dict[str, ConfigMapKey] = {}
-    for item in sorted(serving, key=lambda item: item.rank):
-        twice = [name for name in item.names if name in by_name]
+    for file in sorted(serving, key=lambda file: file.rank):
+        twice = [name for name in file.names if name in by_name]
         if twice:
             spare.append(
-                f"Not named: configmap {_in_words(item.place)} serves {', '.join(twice)} as well as "
+                f"Not named: configmap {_in_words(file.place)} serves {', '.join(twice)} as well as "
                 f"{_in_words(by_name[twice[0]])}"
             )
             continue
-        chosen.append(item.place)
-        by_name |= dict.fromkeys(item.names, item.place)
+        chosen.append(file.place)
+        by_name |= dict.fromkeys(file.names, file.place)
     return chosen, spare
 
 

@@ -46,11 +46,11 @@ def finding(inputs: PlanningInputs, plan: Plan) -> Finding:
     policy = inputs.policy
     hot = [node.name for node in plan.nodes if node.hot]
 
-    def found(state: run_state.RunState) -> run_state.RunState:
+    def with_finding(state: run_state.RunState) -> run_state.RunState:
         counted = run_state.after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
         return run_state.after_reading(counted, inputs.present_load, now, policy.load.window)
 
-    return found
+    return with_finding
 
 
 class RunMemory(msgspec.Struct, eq=False):
@@ -63,11 +63,11 @@ class RunMemory(msgspec.Struct, eq=False):
     _run: str = ""
     _keeps_seconds: float | None = None  # None: nothing is written
     moved: tuple[run_state.PastMove, ...] = ()  # by this run, so far
-    _kept: run_state.RunState | None = None  # what was read or written last
+    _latest: run_state.RunState | None = None  # what was read or written last
     _finding: Finding | None = None
 
     def __post_init__(self) -> None:
-        self._kept = self.before
+        self._latest = self.before
 
     @classmethod
     def read_only(cls, store: StateStore | None) -> RunMemory:
@@ -91,7 +91,7 @@ class RunMemory(msgspec.Struct, eq=False):
         before = cls.read_only(store).before
         return cls(store, before, clock, server_time, run[:_RUN_CHARACTERS], keeps_seconds)
 
-    def found(self, finding: Finding) -> None:
+    def keep_finding(self, finding: Finding) -> None:
         """Keep what the plan found. Raises SafetyError when another run moves pods at the same time."""
         self._finding = finding
         self._keep(())
@@ -138,30 +138,34 @@ class RunMemory(msgspec.Struct, eq=False):
 
         def change(state: run_state.RunState) -> run_state.RunState:
             nonlocal was_lost
-            before = self._kept  # of a write that is tried again the last attempt counts
+            before = self._latest  # of a write that is tried again the last attempt counts
             was_lost = False
             if before is not None and before != state == run_state.RunState():
                 was_lost = True  # else later runs would move again what earlier ones moved
                 state = before
-            found = self._finding(state) if self._finding is not None else state
-            return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
+            to_write = self._finding(state) if self._finding is not None else state
+            return after_outcomes(to_write, outcomes, now, keeps_seconds, self._run) if outcomes else to_write
 
         with span("save-state") as saving:
-            kept = store.update(change, closing=bool(outcomes))
-            saving.add(bytes=len(run_state.encode(kept)))
+            stored = store.update(change, closing=bool(outcomes))
+            saving.add(bytes=len(run_state.encode(stored)))
         if was_lost:
             LOGGER.warning("%s: was deleted or emptied meanwhile; what it held is written again", store.where)
         self._finding = None
-        self._kept = kept
-        self._refuse_company(kept, store.where)
+        self._latest = stored
+        self._refuse_company(stored, store.where)
 
-    def _refuse_company(self, kept: run_state.RunState, where: str) -> None:
+    def _refuse_company(self, state: run_state.RunState, where: str) -> None:
         """Raise SafetyError when another run began to move pods since the state was read.
 
         The lease keeps those runs apart that name the same one. Those that name different ones meet here.
         """
-        known = {(move.uid, move.run) for move in self.before.moves} if self.before is not None else set()
-        company = [move for move in kept.moves if move.run != self._run and (move.uid, move.run) not in known]
+        moves_before = (
+            {(move.uid, move.run) for move in self.before.moves} if self.before is not None else set()
+        )
+        company = [
+            move for move in state.moves if move.run != self._run and (move.uid, move.run) not in moves_before
+        ]
         if company:
             newest = company[-1]
             pod = f"{newest.namespace}/{newest.name}"

@@ -72,11 +72,11 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415 - not for a plan
 
-    wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
+    subject_of_question = parse_subject(subject, namespace)  # before the cluster is read, which takes time
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not before the reading
 
-    return explain(inputs, find_subject(inputs.snapshot, wanted))
+    return explain(inputs, find_subject(inputs.snapshot, subject_of_question))
 
 
 def explain_cluster(options: PlanOptions) -> ClusterExplanation:
@@ -97,16 +97,16 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     from rebalancer.planning.planner import make_plan  # noqa: PLC0415 - the same
     from rebalancer.policy.policy_file import changed_settings  # noqa: PLC0415 - imports pydantic
 
-    found = difference(make_plan(inputs), make_plan(theirs))
+    compared = difference(make_plan(inputs), make_plan(theirs))
     settings = tuple(
         ChangedSetting(setting=key, before=before, after=after)
         for key, before, after in changed_settings(inputs.policy, theirs.policy)
     )
-    names = found.policies
+    names = compared.policies
     if names[0] == names[1]:  # then their files tell them apart
         own = options.policy_path
         names = f"{names[0]} ({named(own) if own else 'defaults'})", f"{names[1]} ({named(other)})"
-    return replace(found, policies=names, settings=settings)
+    return replace(compared, policies=names, settings=settings)
 
 
 def plan_inputs(options: PlanOptions) -> PlanningInputs:
@@ -136,13 +136,13 @@ def inputs_by_policy(options: PlanOptions, policies: Sequence[Path]) -> list[tup
     from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
 
     loaded = [load_policy(path) for path in policies] or [policy_of(options)]
-    found = inputs_of(options, loaded)
-    return list(zip(_names(found, policies), found, strict=True))
+    inputs_of_policies = inputs_of(options, loaded)
+    return list(zip(_names(inputs_of_policies, policies), inputs_of_policies, strict=True))
 
 
-def _names(found: Sequence[PlanningInputs], policies: Sequence[Path]) -> list[str]:
+def _names(inputs_of_policies: Sequence[PlanningInputs], policies: Sequence[Path]) -> list[str]:
     """Each policy's own name, followed by its file where two have the same."""
-    names = [inputs.policy.metadata.name for inputs in found]
+    names = [inputs.policy.metadata.name for inputs in inputs_of_policies]
     seen = Counter(names)
     return [
         f"{name} ({named(policies[index])})" if seen[name] > 1 else name for index, name in enumerate(names)

@@ -99,10 +99,10 @@ def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
     def selector_of(move: Move) -> str:
         # A rolling update makes another ReplicaSet: its Deployment selects the pods of both.
         uid = move.pod.workload_uid if move.is_restart else move.pod.controller_uid
-        found = snapshot.workloads.get(uid)
-        if found is None:
+        workload = snapshot.workloads.get(uid)
+        if workload is None:
             return ""
-        kind, record = found
+        kind, record = workload
         try:
             if kind is REPLICATION_CONTROLLERS:  # a plain map
                 labels = msgspec.convert(record.spec.selector, dict[str, str])
@@ -309,7 +309,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 f"limits: {rates} count what earlier runs evicted, and this run has no state of them",
                 hint="name one with --state or --state-config-map",
             )
-        memory.found(finding(planned.inputs, planned.plan))
+        memory.keep_finding(finding(planned.inputs, planned.plan))
         return planned
 
     def _in_time(self, work: Callable[[], _Result]) -> _Result:
@@ -479,8 +479,8 @@ def _end(
 
 def _emptied(closed: Sequence[str], outcomes: Outcomes) -> Iterator[str]:
     """The closed nodes that each pod left which was to leave them, with the empty ones if there are any."""
-    left = {item.move.from_node for item in outcomes.outcomes if item.result.landed}
-    stuck = {item.move.from_node for item in outcomes.outcomes if not item.result.landed}
+    left = {outcome.move.from_node for outcome in outcomes.outcomes if outcome.result.landed}
+    stuck = {outcome.move.from_node for outcome in outcomes.outcomes if not outcome.result.landed}
     if not (left - stuck).isdisjoint(closed):
         yield from (name for name in closed if name not in stuck)
 
@@ -565,11 +565,11 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
         wave = min((move.wave for move in moves), default=0)
-        found = revalidate_moves(inputs, moves, made, progress, through=wave)
-        for pod in (move.pod for move in moves if move.pod.uid in found.verdicts):
+        revalidated = revalidate_moves(inputs, moves, made, progress, through=wave)
+        for pod in (move.pod for move in moves if move.pod.uid in revalidated.verdicts):
             self._checked[pod.uid] = _seen(inputs, pod.namespace, pod.name)
-        self._of_wave = found.prepared
-        return found.verdicts
+        self._of_wave = revalidated.prepared
+        return revalidated.verdicts
 
     @property
     def inputs(self) -> PlanningInputs:
@@ -600,7 +600,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         """See Replanner."""
         if self._of_wave is None:
             return "too little is known of the cluster to act on"
-        pairs = [(item.move, item.node) for item in landed]
+        pairs = [(outcome.move, outcome.node) for outcome in landed]
         return next_in_wave(self._of_wave, pairs, move, progress)
 
     def _inputs(self, state: RunState | None) -> PlanningInputs:

@@ -119,7 +119,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection; where too many are open, close the oldest."""
         if not self._free.acquire(blocking=False):
-            self._close_those_since(float("inf"), most=1)
+            self._close_those_since(float("inf"), max_closed=1)
             if not self._free.acquire(timeout=_CLOSING_SECONDS):
                 self.shutdown_request(request)
                 return
@@ -139,22 +139,22 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def service_actions(self) -> None:
         """Close, a few times a second, the connections that have been open for too long."""
-        self._close_those_since(time.monotonic() - MAX_SECONDS, most=MAX_CONNECTIONS)
+        self._close_those_since(time.monotonic() - MAX_SECONDS, max_closed=MAX_CONNECTIONS)
 
     def server_close(self) -> None:
         """Listen no longer, and end the connections that are open."""
         super().server_close()
-        self._close_those_since(float("inf"), most=MAX_CONNECTIONS)
+        self._close_those_since(float("inf"), max_closed=MAX_CONNECTIONS)
 
     def _forget(self, request: socket.socket) -> None:
         with self._lock:
             self._open.pop(request, None)
         self._free.release()
 
-    def _close_those_since(self, moment: float, *, most: int) -> None:
+    def _close_those_since(self, moment: float, *, max_closed: int) -> None:
         """Close connections that were opened before a moment, the oldest first; their threads end then."""
         with self._lock:
-            for request in [item for item, since in self._open.items() if since < moment][:most]:
+            for request in [request for request, since in self._open.items() if since < moment][:max_closed]:
                 del self._open[request]
                 with contextlib.suppress(OSError):
                     request.shutdown(socket.SHUT_RDWR)
@@ -215,8 +215,8 @@ class Endpoints:
             case "/readyz":
                 return _told(start, self._health.not_ready, f"ok: {self._health.role}")
             case "/metrics":
-                found: Iterable[bytes] = self._metrics(environment, start)
-                return found
+                body: Iterable[bytes] = self._metrics(environment, start)
+                return body
         return text_answer(start, "404 Not Found", "there are /healthz, /readyz and /metrics")
 
 

@@ -107,8 +107,8 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         To find out takes so many seconds at most.
         """
         store = state_store(self._options, self._api.within(seconds), acts=True)
-        kept = store.load() if store is not None else None
-        return (kept.updated_at or None) if kept is not None else None
+        state = store.load() if store is not None else None
+        return (state.updated_at or None) if state is not None else None
 
     def read_cluster(self, deadline: Deadline) -> None:
         """Read the cluster, so that the next run reads only what changed since. Raises what a run does."""
@@ -172,7 +172,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         api = self._api.until(Deadline(end, stop=self._stop))
         given = self._options, (self._policy.loaded,), api
         with span("run", acts=False):
-            (inputs,) = read_inputs(*given, self._known(api), cluster=self._cluster, ignore_coverage=True)
+            (inputs,) = read_inputs(*given, self._state(api), cluster=self._cluster, ignore_coverage=True)
             with span("plan") as making:
                 plan = make_plan(inputs)
                 making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
@@ -187,7 +187,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             )
         self._metrics.ended(0, time.time())
 
-    def _known(self, api: RawApi) -> RunState:
+    def _state(self, api: RawApi) -> RunState:
         """What runs left, if an option names it or they are ours, else what this process has seen so far."""
         options = self._options
         if not self._settings.act and options.state_path is None and options.state_config_map is None:

@@ -51,7 +51,7 @@ def with_sample(
         for node, value in zip(samples.nodes, values, strict=False)
         if value is not None
     }
-    nodes = tuple(sorted(seen | {node for found in percent.values() for node in found}))
+    nodes = tuple(sorted(seen | {node for of_nodes in percent.values() for node in of_nodes}))
     added = Sample(
         at=at,
         percent={resource: _rounded(nodes, values) for resource, values in sorted(percent.items())},
@@ -64,13 +64,13 @@ def with_sample(
 def bounded_samples(samples: LoadSamples) -> LoadSamples:
     """The newest samples that fit the room there is for them."""
     left = MAX_SAMPLE_BYTES - len(msgspec.json.encode(samples.nodes))
-    kept: list[Sample] = []
+    latest: list[Sample] = []
     for sample in reversed(samples.taken[-MAX_SAMPLES:]):
         left -= len(msgspec.json.encode(sample)) + 1
         if left < 0:
             break
-        kept.append(sample)
-    return LoadSamples(nodes=samples.nodes if kept else (), taken=tuple(reversed(kept)))
+        latest.append(sample)
+    return LoadSamples(nodes=samples.nodes if latest else (), taken=tuple(reversed(latest)))
 
 
 def _rounded(nodes: Sequence[str], percent: Mapping[str, float]) -> tuple[float | None, ...]:
@@ -282,19 +282,21 @@ def after_moves(
     by_pod = {(move.uid, move.run): move for move in before.moves if now - move.evicted_at <= horizon_seconds}
     by_pod.update(((move.uid, move.run), move) for move in moves)
     settled = {move.uid for move in by_pod.values() if move.result != Result.UNKNOWN}
-    kept = [
+    remembered = [
         move
         for move in by_pod.values()
         # A pod is evicted once: what became of it replaces what other runs did not know.
         if move.result != Result.UNKNOWN or move.uid not in settled
     ]
-    kept.sort(key=_order)
-    return bounded(replace(before, moves=tuple(kept), updated_at=now))
+    remembered.sort(key=_order)
+    return bounded(replace(before, moves=tuple(remembered), updated_at=now))
 
 
 def bounded(state: RunState) -> RunState:
     """The state within its bounds: the oldest moves go first, then the shortest streaks."""
-    longest_first = sorted(state.hot_streaks.items(), key=lambda item: (-item[1], item[0]))[:MAX_HOT_NODES]
+    longest_first = sorted(state.hot_streaks.items(), key=lambda streak: (-streak[1], streak[0]))[
+        :MAX_HOT_NODES
+    ]
     samples = bounded_samples(state.samples)
     left = MAX_BYTES - _OVERHEAD_BYTES - (len(msgspec.json.encode(samples)) if samples.taken else 0)
     streaks = {}
@@ -303,17 +305,17 @@ def bounded(state: RunState) -> RunState:
         if left < MAX_BYTES // 4:
             break
         streaks[node] = runs
-    kept: list[PastMove] = []
+    latest: list[PastMove] = []
     for move in reversed(state.moves[-MAX_MOVES:]):
         left -= len(msgspec.json.encode(move)) + 1
         if left < 0:
             break
-        kept.append(move)
-    lost = state.moves[: len(state.moves) - len(kept)]
+        latest.append(move)
+    lost = state.moves[: len(state.moves) - len(latest)]
     return replace(
         state,
         hot_streaks=dict(sorted(streaks.items())),
-        moves=tuple(reversed(kept)),
+        moves=tuple(reversed(latest)),
         forgotten_until=max([state.forgotten_until, *(move.evicted_at for move in lost)]),
         samples=samples,
     )
@@ -334,9 +336,11 @@ def decode(content: bytes, where: str) -> RunState:
     try:
         head = _head_decoder.decode(content)
         if (head.api_version, head.kind) != (API_VERSION, KIND):  # as any file of somebody else's
-            found = f"{head.kind[:60]!a} of {head.api_version[:60]!a}" if head.kind else "something else"
+            content_kind = (
+                f"{head.kind[:60]!a} of {head.api_version[:60]!a}" if head.kind else "something else"
+            )
             hint = f"name another place with --state or --state-config-map; if it was the state, {hint}"
-            raise InputError(f"holds {found}, not a {KIND} of {API_VERSION}", where=where, hint=hint)
+            raise InputError(f"holds {content_kind}, not a {KIND} of {API_VERSION}", where=where, hint=hint)
         state = _decoder.decode(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a {KIND}: {str(error)[:300]}", where=where, hint=hint) from error
@@ -381,8 +385,8 @@ class MoveHistory:
 
     def of(self, *, workload: str = "", controller_uid: str = "") -> tuple[PastMove, ...]:
         """The moves of a workload or a controller, oldest first."""
-        found = self._of_workload.get(workload, []) + self._of_controller.get(controller_uid, [])
-        by_pod = {(move.uid, move.run): move for move in found}
+        moves = self._of_workload.get(workload, []) + self._of_controller.get(controller_uid, [])
+        by_pod = {(move.uid, move.run): move for move in moves}
         return tuple(sorted(by_pod.values(), key=lambda move: (move.evicted_at, move.uid, move.run)))
 
     def in_cooldown(
@@ -399,8 +403,8 @@ class MoveHistory:
         A move dated in the future counts as just made: the clocks of two runs may differ.
         """
         for move in reversed(self.of(workload=workload, controller_uid=controller_uid)):
-            wanted = results is None or move.result in results
-            if wanted and now - move.evicted_at < cooldown_seconds:
+            is_among = results is None or move.result in results
+            if is_among and now - move.evicted_at < cooldown_seconds:
                 return move
         return None
 

@@ -103,9 +103,9 @@ class FileStore:
         with files.refusing("cannot write the state", self.where):
             for _ in range(round(_LOCK_SECONDS / _LOOK_SECONDS)):
                 with contextlib.suppress(Timeout), lock.acquire(timeout=_LOOK_SECONDS):
-                    kept = bounded(change(self.load() or RunState()))
-                    files.replace(path, encode(kept))
-                    return kept
+                    state = bounded(change(self.load() or RunState()))
+                    files.replace(path, encode(state))
+                    return state
                 if self._stopped() and not closing:
                     raise StopRequestedError("asked to stop while another process locks it", where=self.where)
         raise SafetyError(
@@ -154,10 +154,10 @@ class ConfigMapStore:
         api = (self._api.finishing() if closing else self._api).within(_WRITE_SECONDS)
 
         def attempt() -> RunState:
-            item = self._read(api)
-            kept = bounded(change(self._state(item) or RunState()))
-            self._write(api, item, kept)
-            return kept
+            stored = self._read(api)
+            state = bounded(change(self._state(stored) or RunState()))
+            self._write(api, stored, state)
+            return state
 
         try:
             return update(api, f"write {self.where}", attempt)
@@ -187,8 +187,8 @@ class ConfigMapStore:
                 f"the answer is not an object: {str(error)[:200]}", where=self.where, hint=NO_API_SERVER
             ) from error
 
-    def _state(self, item: dict[str, Any] | None) -> RunState | None:
-        data = (item or {}).get("data")
+    def _state(self, config_map: dict[str, Any] | None) -> RunState | None:
+        data = (config_map or {}).get("data")
         text = data.get(KEY) if isinstance(data, dict) else None
         if text is None:
             return None
@@ -196,23 +196,23 @@ class ConfigMapStore:
             raise InputError("the state is not text", where=f"{self.where} {KEY}")
         return decode(text.encode(errors="replace"), f"{self.where} {KEY}")
 
-    def _write(self, api: RawApi, item: dict[str, Any] | None, state: RunState) -> None:
+    def _write(self, api: RawApi, config_map: dict[str, Any] | None, state: RunState) -> None:
         text = encode(state).decode()
         what = f"write {self.where}"
-        if item is None:
+        if config_map is None:
             metadata = {"namespace": self._namespace, "name": self._name, "labels": _LABELS}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
             hint = f"{APPLY}, or name another one with --state-config-map"
             stored = create_version(api, what, self._path(), body, namespace=self._namespace, hint=hint)
             self._check(stored, text, version_before="")
             return
-        data = item.get("data")
+        data = config_map.get("data")
         before = data.get(KEY) if isinstance(data, dict) else None
-        body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
+        body = {**config_map, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         stored = replace_version(api, what, self._path(self._name), body)
         # An object that does not change keeps its version.
         self._check(
-            stored, text, version_before="" if text == before else item["metadata"]["resourceVersion"]
+            stored, text, version_before="" if text == before else config_map["metadata"]["resourceVersion"]
         )
 
     def _check(self, stored: bytes, text: str, *, version_before: str) -> None:

@@ -33,7 +33,7 @@ from rebalancer.reporting.render import Format
     show_default=True,
 )
 @option("--decisions", click.IntRange(1), "N", "Stop after so many decisions.")
-@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
+@plan_options(**{field: declared for field, declared in LIVE_PLAN.items() if field != "now"})
 @output_options(*DOCUMENT_FORMATS, Format.HTML)
 @click.pass_context
 def agreement(
@@ -58,7 +58,7 @@ def agreement(
     from rebalancer.agreement.tables import agreement_table, headline  # noqa: PLC0415 - imports rich
 
     with progress() as report:
-        found = watch_agreement(
+        watched = watch_agreement(
             replace(options, progress=report),
             seconds,
             decisions,
@@ -67,9 +67,9 @@ def agreement(
     if output.format is Format.HTML:
         from rebalancer.agreement.tables import agreement_page  # noqa: PLC0415 - imports jinja2
 
-        write(agreement_page(found))
+        write(agreement_page(watched))
     else:
-        emit(found, output, agreement_table)
+        emit(watched, output, agreement_table)
     return int(ExitCode.DONE)
 
 

@@ -79,7 +79,7 @@ def nodes(
 
     labels = tuple(dict.fromkeys(key for keys in labels_shown for key in keys.split(",") if key))
 
-    said: set[str] = set()  # warnings that an earlier table of --watch has shown
+    warned: set[str] = set()  # warnings that an earlier table of --watch has shown
 
     def show(reading: tuple[NodeListing, Snapshot]) -> None:
         from rebalancer.planning.assemble import listed_nodes  # noqa: PLC0415 - not before the reading
@@ -89,8 +89,8 @@ def nodes(
         listing, snapshot = reading
         rows = chosen_nodes(listing.nodes, choice, snapshot) if choice else listing.nodes
         rows = tuple(node for node in rows if node.hot or not hot_only)
-        new = tuple(text for text in listing.warnings if text not in said)
-        said.update(new if output.format in TABLES and not sys.stdout.isatty() else ())
+        new = tuple(text for text in listing.warnings if text not in warned)
+        warned.update(new if output.format in TABLES and not sys.stdout.isatty() else ())
         shown = replace(listing, nodes=listed_nodes(rows, snapshot, labels), warnings=new)
         table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice), labels=labels)
         page = functools.partial(_page, everything=listing, chosen_by=str(choice), top=output.top)
@@ -140,11 +140,11 @@ def _check_resource(order: str, options: PlanOptions) -> None:
     """Refuse an order by what the policy's sources do not measure, before the cluster is read."""
     from rebalancer.policy.policy_file import scorable_resources  # noqa: PLC0415 - imports pydantic
 
-    known = {*_ORDERS, *scorable_resources(policy_of(options).policy)}
-    if order not in known:
+    orders = {*_ORDERS, *scorable_resources(policy_of(options).policy)}
+    if order not in orders:
         raise InputError(
             f"--sort {order[:60]!a}: the policy's sources measure no such thing",
-            hint=f"use one of {', '.join(sorted(known))}",
+            hint=f"use one of {', '.join(sorted(orders))}",
         )
 
 
@@ -156,11 +156,11 @@ def _listing(options: PlanOptions, order: str) -> tuple[NodeListing, Snapshot]:
     )
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415 - imports rich
 
-    known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
-    if plan.nodes and order not in known:
+    orders = _ORDERS | {resource for node in plan.nodes for resource in node.load}
+    if plan.nodes and order not in orders:
         raise InputError(
             f"--sort {order[:60]!a}: no node has such a figure",
-            hint=f"use one of {', '.join(sorted(known))}",
+            hint=f"use one of {', '.join(sorted(orders))}",
         )
     return node_listing(plan, tuple(sorted_nodes(plan.nodes, order))), snapshot
 

@@ -186,12 +186,12 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
         from rebalancer.planning.plan import difference  # noqa: PLC0415 - after the options are checked
 
         theirs = read_plan_file(other)
-        found = difference(recorded_plan or with_progress(make_plan, options), theirs)
+        compared = difference(recorded_plan or with_progress(make_plan, options), theirs)
     elif recorded_plan is not None:
         raise InputError(
             "a plan that was made is compared with another plan", where=str(other), hint="give a plan"
         )
     else:
-        found = with_progress(diff_policies, options, other)
-    emit(found, output, difference_table)
-    return bool(found.changed)
+        compared = with_progress(diff_policies, options, other)
+    emit(compared, output, difference_table)
+    return bool(compared.changed)

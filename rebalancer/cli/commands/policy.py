@@ -87,8 +87,8 @@ def validate(paths: tuple[Path, ...], options: PlanOptions, output: Output) -> i
         for row, problems in checked:
             if row["valid"]:
                 sys.stdout.write(f"{row['source']}: valid, policy {row['name']}\n")
-            for said in row["warnings"]:
-                LOGGER.warning("%s: %s", row["source"], said)
+            for warning in row["warnings"]:
+                LOGGER.warning("%s: %s", row["source"], warning)
             for problem in problems:
                 LOGGER.error("%s", problem)
     else:
@@ -132,7 +132,7 @@ def _check_names(loaded: LoadedPolicy, options: PlanOptions) -> list[str]:
 
     (inputs,) = read_inputs(options, (loaded,), None, None, ignore_coverage=True)
     ensure_protections(loaded.policy, inputs.snapshot)
-    return [item.sentence for item in inputs.warnings if item.about in (About.NAME, About.SETTING)]
+    return [warning.sentence for warning in inputs.warnings if warning.about in (About.NAME, About.SETTING)]
 
 
 def _write_new_file(path: Path, text: str) -> None:

@@ -50,7 +50,7 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 
 
 @click.command(short_help="Plan, or run, again and again for as long as it lives.")
-@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
+@plan_options(**{field: declared for field, declared in LIVE_PLAN.items() if field != "now"})
 @click.option("--act", is_flag=True, help="Evict what is planned; without it nothing is ever changed.")
 @option(
     *("--listen", Text("address", address), "[ADDRESS]:PORT"),

@@ -71,16 +71,16 @@ def documents_as_json(content: bytes, path: Path) -> Iterator[bytes]:
         ) from error
 
 
-def _expanded_values(value: Any, known: dict[int, int]) -> int:
-    """How many values a document holds, each alias written out; ``known`` are those counted so far."""
+def _expanded_values(value: Any, counts_by_id: dict[int, int]) -> int:
+    """How many values a document holds, each alias written out; ``counts_by_id`` are those counted so far."""
     if not isinstance(value, (dict, list)):
         return 1
-    if id(value) in known:
-        return known[id(value)]
-    known[id(value)] = MAX_EXPANDED_VALUES  # of a part that holds itself, which has no end
+    if id(value) in counts_by_id:
+        return counts_by_id[id(value)]
+    counts_by_id[id(value)] = MAX_EXPANDED_VALUES  # of a part that holds itself, which has no end
     inner = value.values() if isinstance(value, dict) else value
     count = 1
     for part in inner:
-        count += _expanded_values(part, known)
-    known[id(value)] = count
+        count += _expanded_values(part, counts_by_id)
+    counts_by_id[id(value)] = count
     return count

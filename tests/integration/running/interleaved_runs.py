@@ -314,7 +314,7 @@ class Run:
 
     def plan(self, api: RawApi, memory: RunMemory) -> Plan:
         found = json.loads(api.get("read", PLANNED))["items"]
-        memory.found(lambda state: after_plan(state, ["hot"], self.clock(), 450.0))
+        memory.keep_finding(lambda state: after_plan(state, ["hot"], self.clock(), 450.0))
         moves = [
             _move(pod["metadata"]["name"], pod["metadata"]["uid"])
             for pod in found

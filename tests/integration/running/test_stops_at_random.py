@@ -1,7 +1,7 @@
 """A command that is asked to stop at any moment ends in order, and nothing is lost.
 
 The moments are drawn: at a request of the command, or some time after its start. ``REBALANCER_MOMENTS`` says
-how many for each command and signal; tests/e2e/test_stops.py does the same with a real control plane.
+how many for each command and signal: four by ``make properties``, one by ``make test``; tests/e2e/test_stops.py does the same with a real control plane.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import in_flight, read_journal
 from rebalancer_demo import Fault, Sandbox
 from rebalancer_demo.hot_cluster import POLICY
-from tests.conftest import SEED, SUMMARY
+from tests.conftest import SEED, SUMMARY, examples
 from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
 from tests.waiting import HANG_SECONDS
 
-MOMENTS = int(os.environ.get("REBALANCER_MOMENTS", "4"))
+MOMENTS = int(os.environ.get("REBALANCER_MOMENTS", examples(4)))
 STEERED = POLICY.replace("execution: {", "execution: {steer: softTaint, ")
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PLACES = ("request", "time", "eviction")
@@ -138,6 +138,7 @@ def a_course(folder: Path, command: str) -> Course:
     return attempt.course
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_command_that_is_asked_to_stop_at_any_moment_ends_in_order_and_loses_nothing(
     tmp_path: Path, command: str, record_property: Any

@@ -96,3 +96,48 @@ def test_no_comprehension_stands_within_another() -> None:
 )
 def test_what_packs_a_statement_is_found(find: Finder, text: str, number: int) -> None:
     assert len(list(find(ast.parse(text)))) == number
+
+
+# Names that say nothing of what a value is, and the parts of the program that have none of them.
+EMPTY_NAMES = frozenset({"found", "item", "kept", "known", "most", "one", "rest", "said", "thing", "wanted"})
+CLEAN = ("cli", "cluster", "documents", "execution", "load", "observe", "run", "service", "state")
+_OF_THE_LOAD = {("rebalancer/load/report.py", "known")}  # which nodes have a figure, as planning reads it
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """The names that variables, arguments, attributes, functions and classes are given."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def empty_names(tree: ast.AST) -> set[str]:
+    return {name for name in bound_names(tree) if name.lstrip("_") in EMPTY_NAMES}
+
+
+def test_a_name_says_what_the_value_is() -> None:
+    empty: set[tuple[str, str]] = set()
+    for package in CLEAN:
+        for path in sorted((ROOT / "rebalancer" / package).rglob("*.py")):
+            names = empty_names(ast.parse(path.read_text()))
+            empty |= {(path.relative_to(ROOT).as_posix(), name) for name in names}
+    assert empty == _OF_THE_LOAD
+
+
+@rows(
+    "text, names",
+    [
+        ("for item in pods: found = item", {"item", "found"}),
+        ("def _known(self, most): self.kept = most", {"_known", "most", "kept"}),
+        ("pods = response.items", set()),
+        ("names = load.known", set()),
+    ],
+)
+def test_a_name_that_says_nothing_is_recognised(text: str, names: set[str]) -> None:
+    assert empty_names(ast.parse(text)) == names

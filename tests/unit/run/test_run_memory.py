@@ -55,7 +55,7 @@ def under(store: AStore | None) -> RunMemory:
 
 def test_a_run_without_a_store_keeps_nothing() -> None:
     memory = under(None)
-    memory.found(lambda state: state)
+    memory.keep_finding(lambda state: state)
     memory.checkpoint([an_outcome()])
 
     assert memory.before is None
@@ -96,7 +96,7 @@ def test_a_clock_that_jumps_after_an_eviction_leaves_what_was_written_before_as_
     store = AStore([RunState(moves=(replace(a_past_move("other"), evicted_at=NOW - 600),))])
     memory = RunMemory.under(HELD, store, "run-1", DAY, lambda: clock[0], lambda: NOW + 5)
     outcome = replace(an_outcome(), evicted_at=NOW)
-    memory.found(lambda state: state)
+    memory.keep_finding(lambda state: state)
     memory.checkpoint([outcome])
     before = store.saved[-1]
     clock[0] += 30 * DAY
@@ -109,7 +109,7 @@ def test_a_clock_that_jumps_after_an_eviction_leaves_what_was_written_before_as_
 def test_a_memory_that_is_only_read_writes_nothing() -> None:
     store = AStore([RunState(moves=(a_past_move("old"),))])
     memory = RunMemory.read_only(store)
-    memory.found(lambda state: state)
+    memory.keep_finding(lambda state: state)
     memory.checkpoint([an_outcome()])
 
     assert memory.before == store.saved[0]
@@ -119,7 +119,7 @@ def test_a_memory_that_is_only_read_writes_nothing() -> None:
 def test_a_checkpoint_writes_the_moves_so_far() -> None:
     store = AStore()
     memory = under(store)
-    memory.found(lambda state: state)
+    memory.keep_finding(lambda state: state)
     memory.checkpoint([an_outcome()])
 
     assert [len(state.moves) for state in store.saved] == [0, 1]
@@ -128,7 +128,7 @@ def test_a_checkpoint_writes_the_moves_so_far() -> None:
 def test_what_another_run_wrote_meanwhile_stays() -> None:
     store = AStore()
     memory = under(store)
-    memory.found(lambda state: after_plan(state, ["hot"], 5.0))
+    memory.keep_finding(lambda state: after_plan(state, ["hot"], 5.0))
     store.update(lambda state: replace(state, moves=(a_past_move("theirs"),)))
     with pytest.raises(SafetyError, match=r"another run \(unnamed\) moves pods too, e.g. shop/theirs"):
         memory.checkpoint([an_outcome()])
@@ -142,7 +142,7 @@ def test_what_is_deleted_during_a_run_is_written_again_with_what_the_run_found_a
 ) -> None:
     store = AStore([RunState(moves=(a_past_move("old"),))])
     memory = under(store)
-    memory.found(lambda state: replace(state, hot_streaks={"a": 2}))
+    memory.keep_finding(lambda state: replace(state, hot_streaks={"a": 2}))
     store.saved.append(RunState())
     memory.checkpoint([an_outcome()])
     kept = store.saved[-1]
@@ -161,7 +161,7 @@ def test_what_another_run_wrote_before_the_last_attempt_is_not_said_to_be_delete
 
     store = Contended([RunState(moves=(a_past_move("old"),))])
     memory = under(store)
-    memory.found(lambda state: replace(state, hot_streaks={"a": 2}))
+    memory.keep_finding(lambda state: replace(state, hot_streaks={"a": 2}))
     assert store.saved[-1].hot_streaks == {"a": 2}
     assert "deleted or emptied" not in caplog.text
 
@@ -180,7 +180,7 @@ def test_what_was_deleted_is_said_to_be_written_again_once_it_is(caplog: pytest.
     memory = under(store)
     store.refuses = True
     with pytest.raises(UnreachableError):
-        memory.found(lambda state: state)
+        memory.keep_finding(lambda state: state)
     assert not caplog.messages
 
 
@@ -208,7 +208,7 @@ def test_what_the_plan_found_is_written_once_even_when_the_first_write_fails() -
     store = Failing()
     memory = under(store)
     with pytest.raises(UnreachableError):
-        memory.found(lambda state: after_plan(state, ["hot"], 5.0))
+        memory.keep_finding(lambda state: after_plan(state, ["hot"], 5.0))
     memory.checkpoint([an_outcome()])
     memory.checkpoint([an_outcome()])
 
@@ -234,7 +234,7 @@ def test_moves_are_kept_as_long_as_any_cooldown_asks_and_at_least_a_day(
 def test_what_became_of_evictions_is_written_even_after_a_request_to_stop() -> None:
     store = AStore()
     memory = under(store)
-    memory.found(lambda state: after_plan(state, ["hot"], 5.0))
+    memory.keep_finding(lambda state: after_plan(state, ["hot"], 5.0))
     memory.checkpoint([an_outcome()])
     assert store.closing == [False, True]
 
@@ -245,7 +245,7 @@ def test_what_earlier_runs_moved_is_no_company_and_may_be_settled_meanwhile() ->
     memory = under(store)
     settled = replace(theirs, result="Landed")
     store.update(lambda state: replace(state, moves=(settled,)))
-    memory.found(lambda state: state)
+    memory.keep_finding(lambda state: state)
     memory.checkpoint([an_outcome()])
 
     assert {move.uid for move in store.saved[-1].moves} == {"theirs", an_outcome().move.pod.uid}
@@ -255,7 +255,7 @@ def test_two_runs_with_leases_of_their_own_meet_in_the_state_before_either_evict
     store = AStore()
     one, other = under(store), RunMemory.under(HELD, store, "run-2", 1e10)
     for memory in (one, other):
-        memory.found(lambda state: state)
+        memory.keep_finding(lambda state: state)
     one.checkpoint([an_outcome()])
 
     with pytest.raises(SafetyError, match=r"another run \(run-1\).*same --lease"):
