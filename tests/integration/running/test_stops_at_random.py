@@ -1,7 +1,8 @@
 """A command that is asked to stop at any moment ends in order, and nothing is lost.
 
 The moments are drawn: at a request of the command, or some time after its start. ``REBALANCER_MOMENTS`` says
-how many for each command and signal: four by ``make properties``, one by ``make test``; tests/e2e/test_stops.py does the same with a real control plane.
+how many for each command and signal: four by ``make properties``, one by ``make test``.
+tests/e2e/test_stops.py does the same with a real control plane.
 """
 
 from __future__ import annotations
