@@ -132,8 +132,8 @@ class Selector(PolicyModel):
 
     def _as_record(self) -> LabelSelector:
         expressions = [
-            Requirement(key=item.key, operator=item.operator, values=list(item.values))
-            for item in self.match_expressions
+            Requirement(key=expression.key, operator=expression.operator, values=list(expression.values))
+            for expression in self.match_expressions
         ]
         return LabelSelector(match_labels=dict(self.match_labels), match_expressions=expressions)
 
@@ -149,7 +149,7 @@ class Selector(PolicyModel):
     def __str__(self) -> str:
         """As kubectl writes selectors."""
         parts = [f"{key}={value}" for key, value in sorted(self.match_labels.items())]
-        for item in self.match_expressions:
-            values = f" ({','.join(item.values)})" if item.values else ""
-            parts.append(f"{item.key} {item.operator}{values}")
+        for expression in self.match_expressions:
+            values = f" ({','.join(expression.values)})" if expression.values else ""
+            parts.append(f"{expression.key} {expression.operator}{values}")
         return ",".join(parts) or "everything"

@@ -73,14 +73,14 @@ def _reads_prometheus(policy: RebalancePolicy) -> bool:
 
 def check_resources(policy: RebalancePolicy, document: documents.Document) -> None:
     """InputError when a rule names a resource that nothing measures."""
-    known = (*BUILT_IN_RESOURCES, *policy.load.signals)
+    resources = (*BUILT_IN_RESOURCES, *policy.load.signals)
     reads_prometheus = _reads_prometheus(policy)
     for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
         if is_extended(name):
             continue
-        if name not in known:
-            message = f"{name} is unknown; known: {', '.join(known)}"
-            hint = did_you_mean(name, list(known))
+        if name not in resources:
+            message = f"{name} is unknown; known: {', '.join(resources)}"
+            hint = did_you_mean(name, list(resources))
             hint = f"{hint} Or define it under load.signals" if hint else "define it under load.signals"
             raise document.error(path, message, hint=hint, key=True)
         if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
@@ -104,10 +104,10 @@ def _mentions_elsewhere(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | i
         place: tuple[str | int, ...] = (
             ("scheduler",) if len(policy.schedulers) == 1 else ("scheduler", number)
         )
-        for index, item in enumerate(scheduler.mirror):
-            if item.prometheus_score.resource:
+        for index, plugin in enumerate(scheduler.mirror):
+            if plugin.prometheus_score.resource:
                 path = (*place, "mirror", index, "prometheusScore", "resource")
-                yield path, item.prometheus_score.resource
+                yield path, plugin.prometheus_score.resource
 
 
 def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -166,12 +166,12 @@ def _with_prices(policy: RebalancePolicy, folder: pathlib.Path) -> RebalancePoli
     text = documents.read_text(path)
     try:
         table = json.dumps({"prices": documents.parse(text, str(path)).value})
-        found = type(settings).model_validate_json(table, strict=True).prices
+        prices_of_file = type(settings).model_validate_json(table, strict=True).prices
     except (InputError, TypeError, ValueError):
         problem = "is no table of prices: numbers of 0 or more by instance type"
         hint = "strategies.consolidation.pricesFile of the policy names it"
         raise InputError(problem, where=str(path), hint=hint) from None
-    consolidation = settings.model_copy(update={"prices": {**found, **settings.prices}})
+    consolidation = settings.model_copy(update={"prices": {**prices_of_file, **settings.prices}})
     update = {"strategies": strategies.model_copy(update={"consolidation": consolidation})}
     return policy.model_copy(update=update)
 
@@ -285,11 +285,13 @@ class _AsWritten(GenerateJsonSchema):
 def _in_words_of_json_schema(value: Any) -> Any:
     """A schema in which pydantic left bounds under its own names, as it does of optional numbers."""
     if isinstance(value, list):
-        return [_in_words_of_json_schema(item) for item in value]
+        return [_in_words_of_json_schema(element) for element in value]
     if not isinstance(value, dict):
         return value
     standard = {"ge": "minimum", "le": "maximum"}
-    return {standard.get(key, key): _in_words_of_json_schema(item) for key, item in value.items()}
+    return {
+        standard.get(key, key): _in_words_of_json_schema(field_value) for key, field_value in value.items()
+    }
 
 
 def schema() -> dict[str, Any]:
@@ -300,14 +302,14 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **policy}
 
 
-def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tuple[str, str, str], ...]:
+def changed_settings(former: RebalancePolicy, latter: RebalancePolicy) -> tuple[tuple[str, str, str], ...]:
     """Key, value of the first and of the second policy, defaults filled in and secrets redacted.
 
     A plan that changed can be laid to what was changed.
     An absent value is empty. What is only a name, such as ``metadata.name``, is not a setting.
     """
-    first = shown(one)[0]
-    second = shown(other)[0]
+    first = shown(former)[0]
+    second = shown(latter)[0]
     for value in (first, second):
         value.pop("metadata", None)
     return tuple(
@@ -316,17 +318,17 @@ def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tupl
     )
 
 
-def _differences(one: Any, other: Any, path: documents.Path) -> Iterator[tuple[documents.Path, Any, Any]]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in dict.fromkeys((*one, *other)):
-            yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*path, key))
-    elif (isinstance(one, list) and isinstance(other, list) and len(one) == len(other)) and all(
-        isinstance(item, dict) for item in (*one, *other)
+def _differences(former: Any, latter: Any, path: documents.Path) -> Iterator[tuple[documents.Path, Any, Any]]:
+    if isinstance(former, dict) and isinstance(latter, dict):
+        for key in dict.fromkeys((*former, *latter)):
+            yield from _differences(former.get(key, _ABSENT), latter.get(key, _ABSENT), (*path, key))
+    elif (isinstance(former, list) and isinstance(latter, list) and len(former) == len(latter)) and all(
+        isinstance(element, dict) for element in (*former, *latter)
     ):
-        for position, (before, after) in enumerate(zip(one, other, strict=True)):
+        for position, (before, after) in enumerate(zip(former, latter, strict=True)):
             yield from _differences(before, after, (*path, position))
-    elif one != other:
-        yield path, one, other
+    elif former != latter:
+        yield path, former, latter
 
 
 def _written(value: Any) -> str:

@@ -329,8 +329,8 @@ class Limits(PolicyModel):
     def rates(self) -> tuple[str, ...]:
         """The keys that count evictions of earlier runs; empty where none does."""
         every: tuple[Limits | ScopedLimit, ...] = (self, *self.scoped)
-        hour = any(item.per_hour is not None for item in every)
-        day = any(item.per_day is not None for item in every)
+        hour = any(rate.per_hour is not None for rate in every)
+        day = any(rate.per_day is not None for rate in every)
         return (*(("perHour",) if hour else ()), *(("perDay",) if day else ()))
 
 

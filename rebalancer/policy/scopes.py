@@ -89,16 +89,16 @@ def _days(value: object) -> object:
     """``Mon-Fri`` is written out: the days from one to the other, over Sunday where that is on the way."""
     if not isinstance(value, (list, tuple)):
         return value
-    found: list[object] = []
-    for item in value:
-        first, dash, last = item.partition("-") if isinstance(item, str) else ("", "", "")
+    days: list[object] = []
+    for entry in value:
+        first, dash, last = entry.partition("-") if isinstance(entry, str) else ("", "", "")
         if dash and first in _DAYS and last in _DAYS:
             begin = _DAYS.index(first)
             end = _DAYS.index(last)
-            found += [_DAYS[(begin + step) % 7] for step in range((end - begin) % 7 + 1)]
+            days += [_DAYS[(begin + step) % 7] for step in range((end - begin) % 7 + 1)]
         else:
-            found.append(item)
-    return tuple(found)
+            days.append(entry)
+    return tuple(days)
 
 
 def _date(text: object) -> object:
@@ -263,8 +263,8 @@ class Timed(Protocol):
 
 def has_changed(timed: Timed, before: float, now: float) -> bool:
     """Whether a window or a blackout holds at one of two moments, in Unix seconds, and not at the other."""
-    return any(item.holds(before) != item.holds(now) for item in timed.windows) or any(
-        item.holds(before) != item.holds(now) for item in timed.blackouts
+    return any(scoped.holds(before) != scoped.holds(now) for scoped in timed.windows) or any(
+        scoped.holds(before) != scoped.holds(now) for scoped in timed.blackouts
     )
 
 
@@ -283,12 +283,12 @@ def closed(
     """
 
     def mine(items: Iterable[Scoped]) -> list[Scoped]:
-        return [item for item in items if item.selects(namespace, node_labels)]
+        return [scoped for scoped in items if scoped.selects(namespace, node_labels)]
 
     days = mine(timed.blackouts)
     times = mine(timed.windows)
-    doubtful = [item for item in times if node_labels is None and item.node_selector is not None]
-    certain = [item for item in times if item not in doubtful]
+    doubtful = [window for window in times if node_labels is None and window.node_selector is not None]
+    certain = [window for window in times if window not in doubtful]
     sets = [_specific_or_all(certain), *(_specific_or_all([*certain, window]) for window in doubtful)]
 
     def shut(moment: float) -> list[Window]:
@@ -301,16 +301,16 @@ def closed(
     def opens() -> float | None:
         moment = now
         for _ in range(_MAX_CHANGES):
-            dark = next((item for item in days if item.holds(moment)), None)
+            dark = next((blackout for blackout in days if blackout.holds(moment)), None)
             if dark is not None:
                 moment = dark.next_day(moment)
             elif windows := shut(moment):
-                moment = min(item.next_begin(moment) for item in windows)
+                moment = min(window.next_begin(moment) for window in windows)
             else:
                 return moment
         return None
 
-    dark = next((item for item in days if item.holds(now)), None)
+    dark = next((blackout for blackout in days if blackout.holds(now)), None)
     if dark is not None:
         return f"nothing is evicted {dark}", opens(), "evictable.blackouts"
     if not (windows := shut(now)):

@@ -71,7 +71,7 @@ def _from_boolean(settings: type[PolicyModel], value: object) -> object:
 
 def _with_tuples(value: object) -> object:
     if isinstance(value, Mapping):
-        return {key: _with_tuples(item) for key, item in value.items()}
+        return {key: _with_tuples(field_value) for key, field_value in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 

@@ -171,14 +171,14 @@ class Context(msgspec.Struct, frozen=True):
 
     document: Document
     version: str
-    known: Mapping[str, PluginDescription]  # to this version, and extra ones
+    descriptions: Mapping[str, PluginDescription]  # to this version, and extra ones
     catalogue: Mapping[str, PluginDescription]  # of every version
     assume_neutral: frozenset[str]
     warnings: list[str] = []
 
     def implements(self, name: str, point: ExtensionPoint) -> bool:
         """Whether multiPoint brings a plugin to an extension point."""
-        description = self.known.get(name)
+        description = self.descriptions.get(name)
         return point in (description.points if description else NEUTRAL_POINTS)
 
 
@@ -313,7 +313,11 @@ def build_profile(
 def _warn_of_unknown_disabled(plugins: WrittenPlugins, path: Path, context: Context) -> None:
     for point in (MULTI_POINT, *(point.value for point in ExtensionPoint)):
         for index, plugin in enumerate(plugins.at(point).disabled):
-            if plugin.name == ALL or plugin.name in context.known or plugin.name in context.assume_neutral:
+            if (
+                plugin.name == ALL
+                or plugin.name in context.descriptions
+                or plugin.name in context.assume_neutral
+            ):
                 continue
             where = context.document.error((*path, point, "disabled", index, "name"), "").where
             context.warnings.append(
@@ -329,7 +333,7 @@ def _check_entries(merged: Mapping[str, MergedSet], context: Context) -> None:
             if entry.path is None:
                 continue
             name_path = (*entry.path, "name")
-            description = context.known.get(entry.name)
+            description = context.descriptions.get(entry.name)
             if description is None:
                 if entry.name not in context.assume_neutral:
                     unknown.setdefault(entry.name, name_path)
@@ -365,7 +369,7 @@ def _refuse_unknown(name: str, path: Path, unknown: list[str], context: Context)
         "scheduler.assumeNeutral of the policy"
     )
     # Plugins of other projects have names like those of Kubernetes.
-    guess = did_you_mean(name, context.known, cutoff=0.8)
+    guess = did_you_mean(name, context.descriptions, cutoff=0.8)
     what = f"unknown plugin {name}"
     if name in _NOT_MODELLED:
         what = f"plugin {name}, which older versions of Kubernetes have, is not modelled"
@@ -398,7 +402,7 @@ def _arguments(
     for entry in (entry for entries in expanded.plugins.values() for entry in entries):
         if entry.name in arguments:
             continue
-        description = context.known.get(entry.name)
+        description = context.descriptions.get(entry.name)
         if description is not None and description.arguments is not None:
             where = (*entry.path, "name") if entry.path else path
             arguments[entry.name] = validate(description.arguments, context.document, path=where, value={})
@@ -411,7 +415,7 @@ def _given(config: WrittenPluginConfig, path: Path, context: Context) -> Argumen
     values = dict(config.args)
     kind = values.pop("kind", None)
     api_version = values.pop("apiVersion", None)
-    description = context.known.get(config.name)
+    description = context.descriptions.get(config.name)
     if description is None:
         context.warnings.append(
             f"{context.document.position((*path, 'name'))}: pluginConfig of {config.name}, which we do not "

@@ -72,15 +72,15 @@ def load_configuration(
     written = validate(WrittenConfiguration, document)
     _refuse_addresses(document, version)
     extra = {plugin.name: plugin for plugin in extra_plugins}
-    known = {
+    descriptions = {
         name: description
         for name, description in catalogue.items()
         if not description.versions or version in description.versions
     } | extra
-    if not named_plugins(written) <= known.keys():
+    if not named_plugins(written) <= descriptions.keys():
         extra = {plugin.name: plugin for plugin in installed_plugins()} | extra
-        known |= extra
-    context = Context(document, version, known, catalogue, frozenset(assume_neutral))
+        descriptions |= extra
+    context = Context(document, version, descriptions, catalogue, frozenset(assume_neutral))
     profiles = _profiles(written, context)
     profiles = _share_process_wide(profiles, context)
     profiles = _without_ignored(profiles, written)
@@ -94,7 +94,7 @@ def load_configuration(
         parallelism=written.parallelism,
         extenders=written.extenders,
         warnings=tuple(context.warnings),
-        assumed_neutral=tuple(sorted(names - known.keys())),
+        assumed_neutral=tuple(sorted(names - descriptions.keys())),
         source=source,
         text=_redacted(text, source),
         plugins={
@@ -123,15 +123,15 @@ def _version(document: Document) -> str:
         if kind == "Policy":  # --policy-config-file, until 1.22
             hint = f"its predicates and priorities are not modelled: the scheduler must read a {KIND}"
         raise document.error(("kind",), f"should be {KIND}, not {kind!s:.60}", hint=hint)
-    known = {f"{GROUP}/{version}": version for version in DEFAULTS}
-    if not isinstance(api_version, str) or api_version not in known:
+    versions = {f"{GROUP}/{version}": version for version in DEFAULTS}
+    if not isinstance(api_version, str) or api_version not in versions:
         # The versions differ in defaults and fields: another one than the scheduler reads is no help.
         raise document.error(
             ("apiVersion",),
             f"{api_version!s:.60} is not a version we read",
-            hint=f"known: {', '.join(known)}",
+            hint=f"known: {', '.join(versions)}",
         )
-    return known[api_version]
+    return versions[api_version]
 
 
 def _refuse_addresses(document: Document, version: str) -> None:
@@ -175,7 +175,7 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
 
 def _share_process_wide(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:
     """Arguments that a plugin keeps once per process are those of the last profile that runs it."""
-    for description in context.known.values():
+    for description in context.descriptions.values():
         if description.process_wide_arguments:
             profiles = _with_shared_arguments(profiles, description, context)
     return profiles
@@ -213,19 +213,19 @@ def _without_ignored(profiles: tuple[Profile, ...], written: WrittenConfiguratio
     Source: kubernetes v1.36.3 pkg/scheduler/scheduler.go:614.
     """
     ignored = [
-        item.name
+        resource.name
         for extender in written.extenders
-        for item in extender.managed_resources
-        if item.ignored_by_scheduler
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
     ]
-    found = []
+    scored = []
     for profile in profiles:
         fit = profile.arguments.get(_FIT)
         if ignored and fit is not None:
             fit = fit.model_copy(update={"ignored_resources": tuple(ignored)})
             profile = replace(profile, arguments={**profile.arguments, _FIT: fit})  # noqa: PLW2901
-        found.append(profile)
-    return tuple(found)
+        scored.append(profile)
+    return tuple(scored)
 
 
 def _warn_of_a_cut(text: str, context: Context) -> None:

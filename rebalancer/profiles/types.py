@@ -139,7 +139,7 @@ class PluginDescription(msgspec.Struct, frozen=True):
     @property
     def follows_load(self) -> bool:
         """Whether its score follows measured load or the number of pods, rather than requests or labels."""
-        return any(item.is_load for item in self.inputs) or "pods" in self.scored_resources
+        return any(plugin_input.is_load for plugin_input in self.inputs) or "pods" in self.scored_resources
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -209,7 +209,7 @@ class Extender(Arguments):
 
         Source: kubernetes v1.36.3 pkg/scheduler/extender.go, IsInterested.
         """
-        managed = {item.name for item in self.managed_resources}
+        managed = {resource.name for resource in self.managed_resources}
         return not managed or any(
             not managed.isdisjoint(names or ())
             for container in pod.spec.every_container
@@ -309,7 +309,7 @@ class VersionDefaults(msgspec.Struct, frozen=True):
 
 def _listed(names: str) -> Enabled:
     """Names in order, each with its weight where it has one: ``NodeName TaintToleration=3``."""
-    parts = (item.partition("=") for item in names.split())
+    parts = (name_and_weight.partition("=") for name_and_weight in names.split())
     return tuple((name, int(weight or 0)) for name, _, weight in parts)
 
 

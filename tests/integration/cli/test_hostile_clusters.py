@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cli.program import main
-from tests.conftest import examples
+from tests.conftest import examples, some_of
 from tests.integration.cli.conftest import Program
 from tests.integration.cli.dumps import NOW, Items, a_metric, a_rich_cluster, write_dump
 
@@ -69,7 +69,8 @@ MALFORMED_PODS: list[tuple[Place, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), MALFORMED_PODS)
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("place", "value"), some_of(MALFORMED_PODS))
 def test_a_malformed_pod_is_named_and_stays(
     rebalancer_program: Program, dump: Dump, items: Items, place: Place, value: Any
 ) -> None:
@@ -89,7 +90,8 @@ MALFORMED_NODES: list[tuple[Place, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), MALFORMED_NODES)
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("place", "value"), some_of(MALFORMED_NODES))
 def test_a_malformed_node_is_named_and_never_a_landing(
     rebalancer_program: Program, dump: Dump, items: Items, place: Place, value: Any
 ) -> None:
@@ -113,7 +115,8 @@ BUDGETS: list[tuple[Place, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), BUDGETS)
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("place", "value"), some_of(BUDGETS))
 def test_a_budget_that_cannot_be_read_or_believed_protects_its_pods(
     rebalancer_program: Program, dump: Dump, items: Items, place: Place, value: Any
 ) -> None:
@@ -135,7 +138,8 @@ METRICS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.many_cases
+@pytest.mark.parametrize("metric", some_of(METRICS))
 def test_a_node_whose_figures_cannot_be_believed_is_never_a_landing(
     rebalancer_program: Program, dump: Dump, items: Items, metric: Any, tmp_path: Path
 ) -> None:
@@ -175,7 +179,8 @@ NAMES: list[Place] = [
 ]
 
 
-@pytest.mark.parametrize("place", NAMES)
+@pytest.mark.many_cases
+@pytest.mark.parametrize("place", some_of(NAMES))
 def test_terminal_escapes_in_a_cluster_never_reach_the_terminal(
     rebalancer_program: Program, dump: Dump, items: Items, place: Place
 ) -> None:
@@ -211,7 +216,8 @@ HUGE: list[tuple[Place, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), HUGE)
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("place", "value"), some_of(HUGE))
 def test_numbers_kubernetes_admits_never_fail_a_plan(
     rebalancer_program: Program, dump: Dump, items: Items, place: Place, value: Any
 ) -> None:

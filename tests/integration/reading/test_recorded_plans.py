@@ -16,6 +16,7 @@ from rebalancer.planning.plan import Plan, encode
 from rebalancer.planning.planner import make_plan
 from rebalancer.state.run_state import RunState
 from rebalancer_demo.hot_cluster import POLICY
+from tests.conftest import some_of
 from tests.integration.running.hot_clusters import HotCluster, cluster
 
 __all__ = ["cluster"]
@@ -32,7 +33,8 @@ def options(cluster: HotCluster) -> PlanOptions:
     return PlanOptions(policy_path=cluster.folder / "policy.yaml", kubeconfig=kubeconfig)
 
 
-@pytest.mark.parametrize("policy", [POLICY, HEAD + BY_METRICS, HEAD + BY_NOBODY, HEAD + BY_REQUESTS])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("policy", some_of([POLICY, HEAD + BY_METRICS, HEAD + BY_NOBODY, HEAD + BY_REQUESTS]))
 def test_a_live_plan_is_made_again_from_its_recording(
     cluster: HotCluster, options: PlanOptions, tmp_path: Path, policy: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from rebalancer.errors import ExitCode
 from rebalancer_demo import Misbehaviour
 from rebalancer_demo.api.requests import Request, Response
+from tests.conftest import some_of
 from tests.integration.hot_cluster import results_in_state
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 from tests.integration.running.test_steering import journal, steering, tainted
@@ -110,7 +111,8 @@ def test_another_pod_in_its_place_is_no_word_on_a_pod(cluster: HotCluster) -> No
     assert cluster.evicted() == 0
 
 
-@pytest.mark.parametrize("code", [404, 409, 401, 403, 500])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("code", some_of([404, 409, 401, 403, 500]))
 def test_evictions_that_were_carried_out_are_recorded_and_their_landings_verified_whatever_the_answer(
     cluster: HotCluster, code: int
 ) -> None:
@@ -195,7 +197,8 @@ def test_a_taint_that_stays_is_said_and_the_run_partly_done(
     assert outcomes["stillTainted"] == steered["leftBehind"] == ["node-1", "node-2"]
 
 
-@pytest.mark.parametrize("code", [401, 403, 404, 409, 500])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("code", some_of([401, 403, 404, 409, 500]))
 def test_no_taint_stays_that_was_set_whatever_the_answer(cluster: HotCluster, code: int) -> None:
     def stands_between(request: Request, carry_out: CarryOut) -> Response | None:
         if request.method != "PATCH" or "/nodes/" not in request.path:

@@ -19,6 +19,7 @@ import pytest
 from rebalancer.errors import ExitCode
 from rebalancer_demo import Fault, Sandbox
 from rebalancer_demo.hot_cluster import POLICY
+from tests.conftest import some_of
 from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
 from tests.waiting import HANG_SECONDS, NEVER_SECONDS, eventually
 
@@ -174,7 +175,8 @@ BEFORE_ANYTHING: dict[str, tuple[Fault, signal.Signals]] = {
 }
 
 
-@pytest.mark.parametrize("place", BEFORE_ANYTHING)
+@pytest.mark.many_cases
+@pytest.mark.parametrize("place", some_of(list(BEFORE_ANYTHING)))
 def test_a_run_that_has_evicted_nothing_ends_at_once(runs: Runs, place: str) -> None:
     fault, number = BEFORE_ANYTHING[place]
     run = runs.start(fault)
@@ -216,7 +218,8 @@ def test_an_eviction_in_flight_is_waited_for_and_never_forgotten(runs: Runs) -> 
     assert list(run.known.values()) == ["Unknown"]
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("second", some_of([signal.SIGTERM, signal.SIGINT]))
 def test_a_second_signal_ends_even_that_soon(runs: Runs, second: signal.Signals) -> None:
     run = runs.start(slow(EVICTION, "POST"))
     run.reaches()

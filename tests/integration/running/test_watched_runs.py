@@ -10,6 +10,7 @@ from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer_demo import Fault
+from tests.conftest import some_of
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 from tests.waiting import HANG_SECONDS
 
@@ -38,7 +39,8 @@ def test_every_wave_of_a_run_sees_the_cluster_through_watches_and_lists_nothing_
     assert (listed["pods"], listed["nodes"], listed["replicasets"]) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("status", [403, 404, 503])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("status", some_of([403, 404, 503]))
 def test_a_run_whose_watches_are_refused_lists_everything_again_and_lands_as_well(
     cluster: HotCluster, listed: Counter[str], monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:

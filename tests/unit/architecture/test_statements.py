@@ -100,7 +100,19 @@ def test_what_packs_a_statement_is_found(find: Finder, text: str, number: int) -
 
 # Names that say nothing of what a value is, and the parts of the program that have none of them.
 EMPTY_NAMES = frozenset({"found", "item", "kept", "known", "most", "one", "rest", "said", "thing", "wanted"})
-CLEAN = ("cli", "cluster", "documents", "execution", "load", "observe", "run", "service", "state")
+CLEAN = (
+    "cli",
+    "cluster",
+    "documents",
+    "execution",
+    "load",
+    "observe",
+    "policy",
+    "profiles",
+    "run",
+    "service",
+    "state",
+)
 _OF_THE_LOAD = {("rebalancer/load/report.py", "known")}  # which nodes have a figure, as planning reads it
 
 
