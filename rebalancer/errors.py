@@ -42,7 +42,8 @@ class ExitCode(IntEnum):
     )
     PARTLY_DONE = (
         4,
-        "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened",
+        "partly done: some moves were refused, skipped or left unknown, and nothing unsafe happened; or an "
+        "imported policy is not equivalent",
     )
     RIGHTS_MISSING = 5, "rights missing: not authenticated (401) or not authorized (403)"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"

@@ -5,42 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rebalancer.documents.reading import parse
 from rebalancer.policy_import.descheduler import current_policy, first_policy, operator_resource
 from rebalancer.policy_import.mapping import Import, Imported
+from rebalancer.policy_import.policy_in_file import policy_in_file
 
 _KINDS: Mapping[tuple[str, str], Callable[[Import, Mapping[str, Any]], None]] = {
     ("descheduler/v1alpha1", "DeschedulerPolicy"): first_policy,
     ("descheduler/v1alpha2", "DeschedulerPolicy"): current_policy,
     ("operator.openshift.io/v1", "KubeDescheduler"): operator_resource,
 }
-_OF_THE_CHART = (
-    "give the policy itself, as the chart installs it: "
-    "kubectl get configmap -n kube-system descheduler -o jsonpath='{.data.policy\\.yaml}'"
-)
 
 
 def import_policy(text: str, source: str) -> Imported:
     """The policy that does what the file asks for, as far as there is one.
 
-    Raises InputError for a file of another kind.
+    The file is a policy, or holds one: values of the Helm chart, a HelmRelease, a ConfigMap. Raises
+    InputError for a file of another kind.
     """
-    document = parse(text, source)
-    value = document.value
-    known = ", ".join(f"{kind} of {version}" for version, kind in _KINDS)
-    if not isinstance(value, Mapping):
-        raise document.error((), "this is not a mapping", hint=f"expected {known}")
+    found = policy_in_file(text, source)
+    value = found.document.value
     kind = (str(value.get("apiVersion", "")), str(value.get("kind", "")))
     mapping = _KINDS.get(kind)
     if mapping is None:
-        chart = kind[1] == "ConfigMap" or "deschedulerPolicy" in value
-        raise document.error(
-            (),
-            f"{kind[1] or 'no kind'!s:.60} of {kind[0] or 'no apiVersion'!s:.60}",
-            hint=_OF_THE_CHART if chart else f"expected {known}",
-        )
-    work = Import(document)
+        known = ", ".join(f"{name} of {version}" for version, name in _KINDS)
+        what = f"{kind[1]!s:.60} of {kind[0] or 'no apiVersion'!s:.60}"
+        raise found.document.error((), what, hint=f"expected {known}")
+    work = Import(found.document)
     mapping(work, value)
+    if found.of_chart and "profiles" not in value and kind[0].endswith("v1alpha2"):
+        work.drop((), "these values leave profiles to the chart, and its own profiles evict as well")
     return work.result(source)
 
 

@@ -9,11 +9,12 @@ Each profile of OpenShift's KubeDescheduler is a list of plugins, which its oper
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from rebalancer.documents.reading import Path
 from rebalancer.policy_import.mapping import Import, KeyFate
-from rebalancer.policy_import.plugins import NO_SETTING, Arguments, Plugin
+from rebalancer.policy_import.plugins import NO_SETTING, Arguments, Plugin, PrometheusProvider
 from rebalancer.policy_import.rules import EVICTOR, map_rules, only_nodes
 
 _LIMITS = {
@@ -50,11 +51,77 @@ def current_policy(work: Import, value: Mapping[str, Any]) -> None:
         found, evictor = _profile(work, work.mapping(at, profile), at)
         plugins += found
         evictors.append(evictor)
+    map_rules(work, plugins, evictors, ("profiles",), prometheus=_prometheus(work, value))
     for key in ("metricsProviders", "metricsCollector"):
-        if key in value:
-            work.note((key,), KeyFate.CHANGED, "load.sources names where load is read")
-    map_rules(work, plugins, evictors, ("profiles",))
-    work.rest((), value, NO_SETTING)
+        if key in value and not work.has_seen((key,)):
+            work.note((key,), KeyFate.IDLE, "no plugin of this file reads metrics from it")
+    ignored(work, (), value, _IN_ITS_PLACE)
+
+
+_IN_ITS_PLACE = {
+    "metadata": "its policies have no metadata",
+    "strategies": (
+        "it is of v1alpha1. In v1alpha2 each strategy is a plugin of a profile, and what stands here evicts "
+        "nothing"
+    ),
+    "namespaces": (
+        "it belongs into the args of each plugin, and spares no namespace here. The setting of rebalancer is "
+        "evictable.namespaces"
+    ),
+    "podProtections": (
+        "it belongs into the args of DefaultEvictor, and protects no pod here. The setting of rebalancer is "
+        "evictable.protect"
+    ),
+    "labelSelector": (
+        "it belongs into the args of each plugin. The setting of rebalancer is evictable.podSelector"
+    ),
+    "evictLocalStoragePods": "it belongs into the args of DefaultEvictor",
+    "evictSystemCriticalPods": "it belongs into the args of DefaultEvictor",
+    "evictFailedBarePods": "it belongs into the args of DefaultEvictor",
+    "ignorePvcPods": "it belongs into the args of DefaultEvictor",
+    "nodeFit": "it belongs into the args of DefaultEvictor",
+    "priorityThreshold": "it belongs into the args of DefaultEvictor",
+    "thresholdPriority": "it belongs into the args of DefaultEvictor, as priorityThreshold.value",
+    "plugins": "it belongs into a profile",
+    "pluginConfig": "it belongs into a profile",
+}
+"""Of keys that descheduler's decoder passes over: what the writer probably meant.
+
+Source: kubernetes-sigs/descheduler v0.34 pkg/descheduler/scheme, whose codecs are not strict;
+pkg/api/v1alpha2.
+"""
+
+
+def ignored(
+    work: Import,
+    path: Path,
+    values: Mapping[str, Any],
+    in_its_place: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Say of the keys of a mapping that nobody looked at that descheduler ignores them."""
+    for key, value in values.items():
+        here = (*path, key)
+        if work.has_seen(here):
+            continue
+        if value in (None, [], {}) or key == "metadata":
+            work.note(
+                here,
+                KeyFate.IDLE,
+                in_its_place.get(key, "") or "it has no such key, and nothing stands there",
+            )
+        else:
+            work.note(here, KeyFate.IGNORED, in_its_place.get(key, "it has no such key here"))
+
+
+def _prometheus(work: Import, value: Mapping[str, Any]) -> PrometheusProvider | None:
+    """The Prometheus that a policy names for its plugins; None where it names none."""
+    for index, item in enumerate(work.items(("metricsProviders",), value.get("metricsProviders"))):
+        at: Path = ("metricsProviders", index)
+        provider = work.mapping(at, item)
+        if provider.get("source") == "Prometheus":
+            server = work.mapping((*at, "prometheus"), provider.get("prometheus"))
+            return PrometheusProvider(server, (*at, "prometheus"))
+    return None
 
 
 def _head(work: Import, value: Mapping[str, Any]) -> None:
@@ -81,7 +148,8 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[P
         entry = work.mapping(here, item)
         name = str(entry.get("name", ""))
         arguments = Arguments(work.mapping((*here, "args"), entry.get("args")), (*here, "args"))
-        work.seen.add((*here, "name"))
+        work.seen |= {(*here, "name"), (*here, "args")}
+        ignored(work, here, entry)
         configured[name] = (*here, "name"), arguments
         if name != EVICTOR and name not in enabled:
             work.note((*here, "name"), KeyFate.IDLE, "the profile does not enable this plugin")
@@ -90,7 +158,7 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[P
     for name, path in enabled.items():
         where, arguments = configured.get(name, (path, Arguments({}, path)))
         plugins.append(Plugin(name, where, arguments))
-    work.rest(at, profile, NO_SETTING)
+    ignored(work, at, profile)
     return plugins, configured.get(EVICTOR, (at, Arguments({}, at)))[1]
 
 
@@ -143,16 +211,11 @@ def first_policy(work: Import, value: Mapping[str, Any]) -> None:
         evictors.append(Arguments({**evictor, **common}, inner, top))
         plugins.append(Plugin(str(name), at, Arguments(flat, inner, places)))
     map_rules(work, plugins, evictors or [Arguments(evictor, (), top)], ("strategies",))
-    work.rest((), value, NO_SETTING)
+    ignored(work, (), value, {"profiles": "it is of v1alpha2: what stands here evicts nothing"})
 
 
 _RESOURCES = ("cpu", "memory", "pods")
 _UTILIZATION = {"Low": (10, 30), "Medium": (20, 50), "": (20, 50), "High": (40, 70)}
-_DEVIATION = {
-    f"{kind}{level}": (0 if kind else points, points)
-    for kind in ("", "Asymmetric")
-    for level, points in (("Low", 10), ("Medium", 20), ("High", 30))
-}
 _SPREAD = "RemovePodsViolatingTopologySpreadConstraint"
 _DUPLICATES = "RemoveDuplicates"
 _LOAD = "LowNodeUtilization"
@@ -248,20 +311,16 @@ def _plugins(name: str, path: Path, custom: Mapping[str, Any], at: Path) -> Iter
 
 
 def _load(custom: Mapping[str, Any], at: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """The arguments of LowNodeUtilization."""
-    deviation = _DEVIATION.get(str(custom.get("devDeviationThresholds")))
+    """The arguments of LowNodeUtilization, in whose profiles the operator ignores devDeviationThresholds."""
     chosen = str(custom.get("devLowNodeUtilizationThresholds") or "")
-    low, high = deviation or _UTILIZATION.get(chosen, _UTILIZATION[""])
-    key = "devDeviationThresholds" if deviation else "devLowNodeUtilizationThresholds"
+    low, high = _UTILIZATION.get(chosen, _UTILIZATION[""])
+    key = "devLowNodeUtilizationThresholds"
     resources = ("MetricResource",) if custom.get("devActualUtilizationProfile") else _RESOURCES
     values: dict[str, Any] = {
         "thresholds": dict.fromkeys(resources, low),
         "targetThresholds": dict.fromkeys(resources, high),
     }
     places: dict[str, Path] = dict.fromkeys(values, (*at, key)) if key in custom else {}
-    if deviation:
-        values["useDeviationThresholds"] = True
-        places["useDeviationThresholds"] = (*at, key)
     if custom.get("devActualUtilizationProfile"):
         values["metricsUtilization"] = {"source": "Prometheus"}
         places["metricsUtilization"] = (*at, "devActualUtilizationProfile")
@@ -280,6 +339,9 @@ def _others(work: Import, spec: Mapping[str, Any], custom: Mapping[str, Any], at
     if isinstance(limits := spec.get("evictionLimits"), Mapping):
         for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
             work.tighten(("spec", "evictionLimits"), limits, theirs, ours)
-    for key in ("devLowNodeUtilizationThresholds", "devDeviationThresholds", "podLifetime"):
+    if "devDeviationThresholds" in custom:
+        why = "the operator reads it for the profile KubeVirtRelieveAndMigrate alone"
+        work.note((*at, "devDeviationThresholds"), KeyFate.IDLE, why)
+    for key in ("devLowNodeUtilizationThresholds", "podLifetime"):
         if key in custom and not work.has_seen((*at, key)):
             work.note((*at, key), KeyFate.IDLE, "no profile of this file has a plugin that it customizes")

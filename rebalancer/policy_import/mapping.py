@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -38,6 +39,7 @@ class KeyFate(StrEnum):
     NARROWED = "narrowed"  # here it holds for every strategy: less is evicted
     DROPPED = "not mapped"
     IDLE = "no effect"  # there either
+    IGNORED = "ignored by descheduler"  # a mistake of whoever wrote the file
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -47,6 +49,35 @@ class Note(msgspec.Struct, frozen=True):
     key: str
     fate: KeyFate
     text: str
+
+    @property
+    def sentence(self) -> str:
+        """What became of the key, as a sentence with its place."""
+        found = _OURS.fullmatch(self.text)
+        if self.fate is KeyFate.DROPPED:
+            said = f"{self.key} is not mapped: {self.text}"
+        elif self.fate is KeyFate.IDLE:
+            said = f"{self.key} has no effect in descheduler either: {self.text}"
+        elif self.fate is KeyFate.IGNORED:
+            said = f"descheduler ignores {self.key}: {self.text}"
+        elif found is not None:
+            said = f"{self.key} becomes {self.text}"
+        else:
+            said = f"{self.key}: {_with_capital(self.text)}"
+        return f"{self.where} {said}."
+
+
+# A key of ours, or several, perhaps followed by what is different about it.
+_OURS = re.compile(
+    r"(?:evictable|hotNodes|limits|load|planning|strategies)[\w.\[\]]*[:;,].*"
+    r"|(?:evictable|hotNodes|limits|load|planning|strategies)[\w.\[\]]*"
+)
+_PLAIN_WORD = re.compile(r"[a-z]+[ ,:].*", re.DOTALL)
+
+
+def _with_capital(text: str) -> str:
+    """The text as a sentence begins, unless it begins with a name."""
+    return text[:1].upper() + text[1:] if _PLAIN_WORD.fullmatch(text) else text
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -66,10 +97,18 @@ class Imported(msgspec.Struct, frozen=True):
                 fates.append(f"{', '.join(keys)} {fate}")
         return f"NOT EQUIVALENT to {self.source}: {'; '.join(fates)}, see the notes" if fates else ""
 
+    @property
+    def mistakes(self) -> str:
+        """Which keys of the file descheduler itself ignores; empty for none."""
+        keys = dict.fromkeys(note.key for note in self.notes if note.fate is KeyFate.IGNORED)
+        if not keys:
+            return ""
+        return f"descheduler ignores {', '.join(keys)} of {self.source}: a mistake in the file, see the notes"
+
     def header(self) -> str:
         """What is not equivalent, then the notes, as YAML comments to stand above the policy."""
-        head = [line for line in (self.warning, _HEADER.format(self.source)) if line]
-        notes = [f"{note.where} {note.key}: {note.fate}: {note.text}" for note in self.notes]
+        head = [line for line in (self.warning, self.mistakes, _HEADER.format(self.source)) if line]
+        notes = [note.sentence for note in self.notes]
         return "".join(
             [
                 *map(_comment, head),

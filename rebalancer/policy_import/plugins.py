@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from rebalancer.documents.models import did_you_mean
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.load_sources import Prometheus, Signal, check_signals
 from rebalancer.policy.model import is_extended
 from rebalancer.policy.schema import SYSTEM_NAMESPACE
 from rebalancer.policy_import.mapping import Import, KeyFate
@@ -45,6 +46,7 @@ _CHOOSING = (
 _COMMON = {"labelSelector": "podSelector"}  # how strategies name what many plugins have
 _MEASURED = ("cpu", "memory", "pods")
 _PERCENT = 100
+_MAX_SHOWN_LENGTH = 60
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -57,6 +59,13 @@ class Arguments(msgspec.Struct, frozen=True):
     def where(self, name: str) -> Path:
         """Where an argument stands."""
         return self.places.get(name, (*self.at, name))
+
+
+class PrometheusProvider(msgspec.Struct, frozen=True):
+    """The Prometheus that a policy names, and where."""
+
+    server: Mapping[str, Any]
+    at: Path
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -104,15 +113,15 @@ def _turns_on_settings_alone(choices: Mapping[str, str], values: Any) -> bool:
     return isinstance(values, list) and all(choices.get(str(value), "") for value in values)
 
 
-def map_plugin(work: Import, plugin: Plugin) -> None:
-    """Map a plugin that a file enables."""
+def map_plugin(work: Import, plugin: Plugin, prometheus: PrometheusProvider | None = None) -> None:
+    """Map a plugin that a file enables; ``prometheus`` is where its queries are asked."""
     if plugin.name == "LowNodeUtilization":
         metrics = plugin.argument("metricsUtilization")
         sources = ("metricsServer", "source", "prometheus")
         if isinstance(metrics, Mapping) and not any(map(metrics.get, sources)):
             leave_out(work, plugin, "its metricsUtilization names no source: it does nothing there either")
         else:
-            _low_node_utilization(work, plugin)
+            _low_node_utilization(work, plugin, prometheus)
         return
     found = replacing(plugin.name)
     if found is None:
@@ -196,9 +205,15 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
         settings[setting] = some  # a pod must meet one of them, so fewer conditions choose fewer pods
         work.drop(where, f"{place}.{setting} has only those that it can ask for")
     elif value is not None and setting in {field.alias for field in ours.settings_type.model_fields.values()}:
-        work.drop(where, f"{place}.{setting} cannot be {value!r:.40}")
+        work.drop(where, f"{place}.{setting} cannot be {as_written(value)}")
         return False
     return True
+
+
+def as_written(value: Any) -> str:
+    """A value as a file may write it, short enough for a note."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[: _MAX_SHOWN_LENGTH - 1]}…"
 
 
 def _as_ours(argument: str, value: Any) -> Any:
@@ -229,14 +244,90 @@ def _fits(ours: type[Strategy], settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def _low_node_utilization(work: Import, plugin: Plugin) -> None:
+_OF_A_QUERY = "MetricResource"  # what descheduler calls the values of a query
+_SIGNAL = "metricResource"
+_QUERIES = TypeAdapter(Mapping[str, Signal])
+_SERVER = TypeAdapter(Prometheus)
+
+
+def _signal(work: Import, plugin: Plugin, prometheus: PrometheusProvider | None) -> str:
+    """The name of the signal that asks the query of a plugin; empty where a signal cannot, which is said."""
+    where = plugin.arguments.where("metricsUtilization")
+    metrics = plugin.argument("metricsUtilization")
+    asked = metrics.get("prometheus")
+    query = asked.get("query") if isinstance(asked, Mapping) else None
+    if not isinstance(query, str):
+        work.drop(where, "rebalancer cannot see its query here")
+        return ""
+    load = work.policy.setdefault("load", {})
+    signals = load.setdefault("signals", {})
+    signal = {"query": query, "capacity": "1"}
+    name = next((known for known, value in signals.items() if value == signal), "")
+    name = name or f"{_SIGNAL}{len(signals) + 1 if signals else ''}"
+    try:
+        check_signals(_QUERIES.validate_python({name: signal}))
+    except ValueError as error:
+        if not signals:
+            load.pop("signals")
+        work.drop(where, f"its query is no load that a pod takes along: {_problem(error)}")
+        return ""
+    signals[name] = signal
+    load["sources"] = [{"prometheus": _server(work, prometheus)}]
+    work.note(
+        where,
+        KeyFate.CHANGED,
+        f"load.signals.{name}: its query is the load of a node there too; a pod has the part of it that it "
+        "has of the requests of cpu, unless podQuery asks for it",
+    )
+    return name
+
+
+def _server(work: Import, prometheus: PrometheusProvider | None) -> dict[str, Any]:
+    """The source of load for the Prometheus that a policy names."""
+    if prometheus is None:
+        return {}
+    server = prometheus.server
+    url = server.get("url")
+    settings: dict[str, Any] = {}
+    try:
+        settings = {"address": _SERVER.validate_python({"address": url}).address} if url else {}
+        if url:
+            work.note((*prometheus.at, "url"), KeyFate.MAPPED, "load.sources: prometheus.address")
+    except ValueError as error:
+        work.drop((*prometheus.at, "url"), f"load.sources cannot have this address: {_problem(error)}")
+    if "authToken" in server:
+        work.drop(
+            (*prometheus.at, "authToken"),
+            "a policy names a file and no Secret: mount the Secret into rebalancer's pod, and name its file "
+            "in load.sources as prometheus.bearerTokenFile. Tokens go over https only",
+        )
+    for key in server:
+        if not work.has_seen((*prometheus.at, key)):
+            work.drop((*prometheus.at, key), NO_SETTING)
+    work.seen.add(prometheus.at[:1])
+    return settings
+
+
+def _problem(error: ValueError) -> str:
+    """What a check complains of, without the frame that pydantic puts around it."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return str(first["msg"]).removeprefix("Value error, ")
+    return str(error)
+
+
+def _low_node_utilization(work: Import, plugin: Plugin, prometheus: PrometheusProvider | None) -> None:
     """The one plugin about load: its targets are our rule; its thresholds the scheduler decides."""
     arguments = plugin.arguments
     values = plugin.arguments.values
     metrics = values.get("metricsUtilization")
     deviation = values.get("useDeviationThresholds") is True
+    of_prometheus = isinstance(metrics, Mapping) and (
+        metrics.get("source") == "Prometheus" or "prometheus" in metrics
+    )
+    signal = _signal(work, plugin, prometheus) if of_prometheus else ""
     if isinstance(targets := values.get("targetThresholds"), Mapping):
-        _targets(work, targets, arguments.where("targetThresholds"), deviation=deviation)
+        _targets(work, targets, arguments.where("targetThresholds"), deviation=deviation, signal=signal)
     hot = bool(work.policy.get("hotNodes", {}).get("any"))
     rule = "hotNodes.any" if hot else "no rule could be mapped"
     if deviation and hot:
@@ -256,15 +347,10 @@ def _low_node_utilization(work: Import, plugin: Plugin) -> None:
     load = work.policy.setdefault("load", {})
     if not isinstance(metrics, Mapping):
         load.setdefault("sources", [{"requests": {}}])
-        why = f"{rule}; load.sources: what pods request, as there; metricsServer or prometheus know more"
-    elif metrics.get("source") == "Prometheus" or "prometheus" in metrics:
+        why = f"{rule}: load is what pods request, as there; other load.sources know more"
+    elif of_prometheus:
         load.setdefault("sources", [{"requests": {}}])
-        why = f"{rule}; load.sources: see metricsUtilization"
-        work.drop(
-            arguments.where("metricsUtilization"),
-            "a node-level query cannot tell how much load one pod takes with it; load.sources with "
-            "prometheus and a preset measures cpu and memory of nodes and pods",
-        )
+        why = f"{rule}: for what load is read, see metricsUtilization"
     else:
         load["sources"] = [{"metricsServer": {}}]
         why = rule
@@ -278,17 +364,19 @@ def _low_node_utilization(work: Import, plugin: Plugin) -> None:
     rest(work, arguments, NO_SETTING)
 
 
-def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool) -> None:
+def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool, signal: str) -> None:
+    """Map the thresholds above which nodes are hot; ``signal`` is what the plugin's query is called here."""
     thresholds = {}
     rule = "deviation" if deviation else "utilization"
-    for resource, percent in targets.items():
-        if resource not in _MEASURED and not is_extended(resource):
+    for name, percent in targets.items():
+        resource = signal if signal and name == _OF_A_QUERY else name
+        if resource != signal and resource not in _MEASURED and not is_extended(resource):
             said = f"no source measures {resource}; name it in load.signals with a query of yours"
-            work.drop((*at, resource), said)
+            work.drop((*at, name), said)
         elif not isinstance(percent, int | float) or isinstance(percent, bool):
-            work.drop((*at, resource), "this is not a percentage")
+            work.drop((*at, name), "this is not a percentage")
         elif not 0 < percent <= _PERCENT:
-            work.drop((*at, resource), f"hotNodes.any[].{rule} cannot be {percent}")
+            work.drop((*at, name), f"hotNodes.any[].{rule} cannot be {percent}")
         else:
             thresholds[resource] = percent
     if thresholds:

@@ -34,6 +34,8 @@ from rebalancer.policy_import.plugins import (
     NO_SETTING,
     Arguments,
     Plugin,
+    PrometheusProvider,
+    as_written,
     leave_out,
     map_plugin,
     replacing,
@@ -73,10 +75,12 @@ def map_rules(
     evictors: Sequence[Arguments],
     at: Path,
     spared: Sequence[str] = (),
+    prometheus: PrometheusProvider | None = None,
 ) -> None:
     """Map the plugins of a file and its rules of eviction; ``at`` is where both stand.
 
-    ``spared`` are namespaces that no plugin acts in, whatever it includes.
+    ``spared`` are namespaces that no plugin acts in, whatever it includes; ``prometheus`` is where the
+    queries of plugins are asked.
     """
     plugins = _once_each(work, plugins)
     if len({plugin.name for plugin in plugins}) > 1:
@@ -85,7 +89,7 @@ def map_rules(
     _evictors(work, evictors, {plugin.name for plugin in plugins})
     _pod_selectors(work, plugins)
     for plugin in plugins:
-        map_plugin(work, plugin)
+        map_plugin(work, plugin, prometheus)
     hot = work.policy.setdefault("hotNodes", {})
     if not hot.setdefault("any", []):
         work.policy.setdefault("load", {}).setdefault("sources", [{"requests": {}}])
@@ -271,7 +275,7 @@ def _selection(work: Import, evictor: Arguments) -> None:
             since = "since a pod was created, there since it has started"
             work.take(places["minPodAge"], values, "minPodAge", str, "evictable.minAge", since)
         else:
-            work.drop(evictor.where("minPodAge"), f"evictable.minAge cannot be {age!r:.40}")
+            work.drop(evictor.where("minPodAge"), f"evictable.minAge cannot be {as_written(age)}")
     if values.get("nodeSelector"):  # of nodes that pods may go to; that of the file is of those they leave
         where = evictor.where("nodeSelector")
         if values.get("nodeFit") is True:

@@ -177,28 +177,31 @@ def _of_report(path: Path) -> Any:
 @policy.command("import")
 @click.argument("path", type=FILE, metavar="FILE")
 @output_options(*DATA_FORMATS, lists=False)
-def import_foreign(path: Path, output: Output) -> None:
+def import_foreign(path: Path, output: Output) -> int:
     """Print the policy that does what another descheduler's does.
 
-    FILE is a DeschedulerPolicy (v1alpha1 or v1alpha2) or OpenShift's KubeDescheduler. Every key of it is
-    listed in a comment with its place, the key it became, or why it has no counterpart. Where that is so, the
-    first comment and a warning say NOT EQUIVALENT.
+    FILE is a DeschedulerPolicy (v1alpha1 or v1alpha2), OpenShift's KubeDescheduler, or what holds one: values
+    of descheduler's Helm chart, a HelmRelease, an Argo CD Application or a ConfigMap. A comment for each key
+    of it says what it became, or why it has no counterpart. Where that is so, the first comment and a warning
+    say NOT EQUIVALENT, and the exit code is 4.
     """
     from rebalancer.documents import to_yaml as in_order  # noqa: PLC0415 - imports yaml
+    from rebalancer.documents.manifests import MAX_MANIFEST_BYTES  # noqa: PLC0415 - the same
     from rebalancer.documents.reading import read_text  # noqa: PLC0415 - the same
     from rebalancer.policy.policy_file import parse_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.policy_import import import_policy  # noqa: PLC0415
 
-    imported = import_policy(read_text(path), str(path))
+    imported = import_policy(read_text(path, largest=MAX_MANIFEST_BYTES), str(path))
     text = in_order(imported.policy)
     parse_policy(text, f"the policy imported from {path}")
-    if imported.warning:
-        LOGGER.warning(imported.warning)
+    for warning in filter(None, (imported.warning, imported.mistakes)):
+        LOGGER.warning(warning)
     if output.format in (Format.JSON, Format.JSONPATH):
         document = {"policy": imported.policy, "notes": imported.notes}
         write_document({"apiVersion": "rebalancer/v1alpha1", "kind": "ImportedPolicy", **document}, output)
     else:
         write(imported.header() + text)
+    return int(ExitCode.PARTLY_DONE if imported.warning else ExitCode.DONE)
 
 
 @policy.command("schema")

@@ -77,6 +77,9 @@ profiles:
   pluginConfig: [{args: {thresholds: {cpu: 20}}}]
   plugins: {deschedule: {enabled: [PodLifeTime]}}
 """
-    notes = import_policy(text, "theirs.yaml").header()
+    sentences = [note.sentence for note in import_policy(text, "theirs.yaml").notes]
 
-    assert "theirs.yaml:5:18 name: no effect: the profile does not enable this plugin" in notes
+    assert (
+        "theirs.yaml:5:18 name has no effect in descheduler either: the profile does not enable this plugin."
+        in sentences
+    )

@@ -290,7 +290,7 @@ def test_an_age_that_cannot_be_said_here_leaves_ours(age: str) -> None:
     policy, found = of_profiles({"DefaultEvictor": {"minPodAge": age}, "RemoveDuplicates": {}})
 
     assert policy.evictable.min_age == 600
-    assert said(found, "minPodAge") == [f"not mapped: evictable.minAge cannot be {age!r}"]
+    assert said(found, "minPodAge") == [f'not mapped: evictable.minAge cannot be "{age}"']
 
 
 def test_failed_pods_without_a_controller_are_no_reason_to_remove_those_that_succeeded() -> None:
