@@ -24,9 +24,9 @@ from rebalancer.counting import counted
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, refusals, static
 from rebalancer.planning.eviction.workload_rules import controller
-from rebalancer.planning.inputs import About, PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
-from rebalancer.planning.plan import API_VERSION, Answer, Landing, Value, by_resource
+from rebalancer.planning.plan import API_VERSION, Answer, Landing, Plan, Value, by_resource
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -118,6 +118,14 @@ class Comparison(Value, frozen=True):
     unknown: tuple[ComparedLanding, ...] = ()  # those that neither can predict
 
 
+class ChangedMove(Value, frozen=True):
+    """A pod that a plan moves otherwise once the change has settled; no landings where it is not moved."""
+
+    pod: str  # namespace/name
+    before: tuple[Landing, ...]
+    after: tuple[Landing, ...]
+
+
 class WhatIf(Answer, frozen=True):
     """The cluster before and after a change that nobody has made."""
 
@@ -125,13 +133,16 @@ class WhatIf(Answer, frozen=True):
     pods: tuple[PodFate, ...]  # in the order in which they are placed
     nodes: tuple[ChangedNode, ...]  # the hottest after the change first
     hot: tuple[int, int]  # hot nodes before and after
+    hot_after_plan: tuple[int, int]  # those that a plan by this policy would leave hot
     pending: tuple[int, int]  # pods that fit nowhere
     moves: tuple[int, int]  # that a plan by this policy would make before, and once the change has settled
+    changed_moves: tuple[ChangedMove, ...]  # in the order of the plan before, then in that of the plan after
     comparison: Comparison | None
     # Nodes that could be emptied by either configuration, whatever limits say; None where there is only one.
     emptied: tuple[int, int] | None
     notes: tuple[str, ...]
-    warnings: tuple[str, ...] = ()  # what of the cluster, and of its load, is not known
+    warnings: tuple[str, ...] = ()  # those of a plan
+    configuration_warnings: tuple[str, ...] = ()  # those that the other scheduler configuration alone has
     api_version: str = API_VERSION
     kind: str = "WhatIf"
 
@@ -325,11 +336,15 @@ def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
 
 
 def _differ(item: ComparedLanding) -> bool:
-    first = {landing.node: landing.probability for landing in item.before}
-    second = {landing.node: landing.probability for landing in item.after}
+    return not _are_same(item.before, item.after) or item.fates[0] is not item.fates[1]
+
+
+def _are_same(before: Sequence[Landing], after: Sequence[Landing]) -> bool:
+    """Whether these are the same nodes with about the same chances."""
+    first = {landing.node: landing.probability for landing in before}
+    second = {landing.node: landing.probability for landing in after}
     names = first.keys() | second.keys()
-    chances = any(abs(first.get(name, 0.0) - second.get(name, 0.0)) > _SAME_CHANCE for name in names)
-    return chances or item.fates[0] is not item.fates[1]
+    return all(abs(first.get(name, 0.0) - second.get(name, 0.0)) <= _SAME_CHANCE for name in names)
 
 
 class _Changed(msgspec.Struct, frozen=True, eq=False):
@@ -366,6 +381,10 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         before.pods.full_name(row): bool(before.state.node[row] >= 0)
         for row in waiting_pods(before.schedulers.state, before.pods)
     }
+    plan = make_plan(inputs)
+    later = make_plan(changed.later)
+    warnings = plan.warnings
+    of_other = () if other is None else sentences(other.warnings)
     return WhatIf(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
@@ -380,12 +399,32 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         nodes=_nodes(unchanged, changed.settled, changes),
         hot=(_hot(unchanged), _hot(changed.settled)),
         pending=(before.pending.unplaced, changed.pending),
-        moves=(len(make_plan(inputs).moves), len(make_plan(changed.later).moves)),
+        hot_after_plan=(_hot_after(plan), _hot_after(later)),
+        moves=(len(plan.moves), len(later.moves)),
+        changed_moves=_changed_moves(plan, later),
         comparison=comparison,
         emptied=emptied,
         notes=(*changed.notes, *landed),
-        warnings=sentences(item for item in inputs.warnings if item.about in (About.CLUSTER, About.LOAD)),
+        warnings=warnings,
+        configuration_warnings=tuple(item for item in of_other if item not in warnings),
     )
+
+
+def _hot_after(plan: Plan) -> int:
+    """How many nodes stay hot, or become hot, after the moves of a plan."""
+    return sum(1 for node in plan.nodes if (node.hot if node.after is None else node.after.hot))
+
+
+def _changed_moves(before: Plan, after: Plan) -> tuple[ChangedMove, ...]:
+    """The pods that one plan moves and the other does not, or that land elsewhere or with another chance."""
+    ours = {move.pod.full_name: move.landings for move in before.moves}
+    theirs = {move.pod.full_name: move.landings for move in after.moves}
+    changed = []
+    for pod in dict.fromkeys((*ours, *theirs)):
+        landings = ours.get(pod, ()), theirs.get(pod, ())
+        if not _are_same(*landings):
+            changed.append(ChangedMove(pod=pod, before=landings[0], after=landings[1]))
+    return tuple(changed)
 
 
 def _emptied(inputs: PlanningInputs) -> int:

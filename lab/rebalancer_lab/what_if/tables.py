@@ -12,7 +12,7 @@ from rebalancer.planning.plan import Landing, NodeAfter, NodeReport
 from rebalancer.reporting.tables.plan import load_bar, write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
 from rebalancer.reporting.words import plain, sample, words
-from rebalancer_lab.what_if.changed_cluster import ChangedNode, Comparison, Fate, PodFate, WhatIf
+from rebalancer_lab.what_if.changed_cluster import ChangedMove, ChangedNode, Comparison, Fate, PodFate, WhatIf
 from rebalancer_lab.what_if.fit import DaemonNodes, Fit
 
 _MAX_PODS = 10
@@ -42,9 +42,12 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     lines = Lines(style, (node.node for node in answer.nodes))
     lines.message(f"What if: {'; '.join(answer.changes)}", 0, "bold")
     lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
+    for warning in lines.first(answer.configuration_warnings, _MAX_REASONS, "warning"):
+        lines.message(warning, 2, "yellow")
     arrow = style.glyphs.arrow
     for title, (before, after) in (
         ("hot nodes", answer.hot),
+        ("hot after a plan", answer.hot_after_plan),
         ("pods that fit nowhere", answer.pending),
         ("moves of a plan", answer.moves),
         ("nodes to be emptied", answer.emptied or (0, 0)),
@@ -63,6 +66,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     if answer.comparison is not None:
         _comparison(lines, answer.comparison)
     _nodes(lines, answer.nodes)
+    _moves(lines, answer.changed_moves)
     _pods(lines, answer.pods)
     lines.listed("ASSUMPTIONS", answer.notes, "dim")
     write_warnings(lines, answer.warnings)
@@ -115,6 +119,19 @@ def _changes(node: ChangedNode) -> bool:
 
 def _rounded(load: Mapping[str, float]) -> dict[str, int]:
     return {name: round(percent) for name, percent in load.items()}
+
+
+def _moves(lines: Lines, moves: Sequence[ChangedMove]) -> None:
+    """The pods that a plan would move otherwise."""
+    if not moves:
+        return
+    lines.heading("MOVES OF A PLAN THAT CHANGE", "where each lands; -: it stays")
+    columns = [
+        Column("POD", lambda item: (plain(item.pod), "bold")),
+        Column("BEFORE", lambda item: _landing(item.before), node=True),
+        Column("AFTER", lambda item: _landing(item.after), node=True),
+    ]
+    write_table(lines, columns, moves, _MAX_PODS, "pod")
 
 
 def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
