@@ -62,7 +62,7 @@ _IN_ITS_PLACE = {
     "metadata": "its policies have no metadata",
     "strategies": (
         "it is of v1alpha1. In v1alpha2 each strategy is a plugin of a profile, and what stands here evicts "
-        "nothing"
+        "nothing. Of a descheduler before 0.29, state the version: descheduler/v1alpha1"
     ),
     "namespaces": (
         "it belongs into the args of each plugin, and spares no namespace here. The setting of rebalancer is "
@@ -149,7 +149,7 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[P
         name = str(entry.get("name", ""))
         arguments = Arguments(work.mapping((*here, "args"), entry.get("args")), (*here, "args"))
         work.seen |= {(*here, "name"), (*here, "args")}
-        ignored(work, here, entry)
+        ignored(work, here, entry, dict.fromkeys(entry, "an entry has a name and args: it belongs into args"))
         configured[name] = (*here, "name"), arguments
         if name != EVICTOR and name not in enabled:
             work.note((*here, "name"), KeyFate.IDLE, "the profile does not enable this plugin")
@@ -287,6 +287,9 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
         why = "the operator spares these whatever its profiles say"
         work.add(listed, "evictable.namespaces.exclude", _SPARED, why)
     _others(work, spec, custom, at)
+    for key in ("logLevel", "operatorLogLevel", "managementState"):
+        if key in spec and spec[key] not in ("Unmanaged", "Removed"):
+            work.note(("spec", key), KeyFate.IDLE, "it is about the operator, and evicts nothing else")
     work.rest(("spec",), spec, "the operator's own setting")
     work.rest(at, custom, NO_SETTING)
 

@@ -225,8 +225,10 @@ class Import(msgspec.Struct):
 
     def _name(self, path: Path) -> str:
         """The key at a path; of an entry of a list, the entry itself, and of a plugin its name."""
-        if not path or (isinstance(path[-1], str) and path[-1] != "name"):
-            return str(path[-1]) if path else ""
+        if not path:
+            return str(self.document.value.get("kind", ""))[:60]
+        if isinstance(path[-1], str) and path[-1] != "name":
+            return path[-1]
         at = self.document.value
         for part in path:
             if part == "name" and not (isinstance(at, Mapping) and part in at):

@@ -28,7 +28,8 @@ def what_if(plan: Plan, style: Style) -> Text:
     ]
     changed = WhatIf(
         **OF_PLAN, changes=("drain it",), pods=tuple(fates), nodes=tuple(nodes), hot=(2, 0),
-        pending=(0, 0), moves=(3, 0), comparison=None, emptied=None, notes=(),
+        hot_after_plan=(1, 0), changed_moves=(), pending=(0, 0), moves=(3, 0), comparison=None,
+        emptied=None, notes=(),
     )  # fmt: skip
     return what_if_table(changed, style)
 

@@ -80,7 +80,7 @@ def test_aliases_and_numbers_are_those_of_kubectl() -> None:
 def test_values_without_profiles_leave_them_to_the_chart_and_that_is_said() -> None:
     found = import_policy("deschedulerPolicy: {maxNoOfPodsToEvictPerNode: 3}\n", "values.yaml")
 
-    assert "leave profiles to the chart" in found.header().replace("\n#", "")
+    assert any("leave profiles to the chart" in note.sentence for note in found.notes)
     assert found.warning.startswith("NOT EQUIVALENT")
 
 
@@ -131,6 +131,19 @@ def test_keys_of_a_profile_that_descheduler_ignores_are_too() -> None:
     text = POLICY.replace("  - name: web", "  - name: web\n    labelSelector: {matchLabels: {a: b}}")
 
     assert fates(text)["labelSelector"] is KeyFate.IGNORED
+
+
+def test_arguments_beside_args_are_ignored_too_and_what_is_about_the_operator_is_no_difference() -> None:
+    beside = POLICY.replace("{name: RemoveDuplicates}", "{name: RemoveDuplicates, nodeFit: true}")
+    operator = (
+        "apiVersion: operator.openshift.io/v1\nkind: KubeDescheduler\n"
+        "spec: {managementState: Managed, logLevel: Normal, profiles: [TopologyAndDuplicates]}\n"
+    )
+
+    assert fates(beside)["nodeFit"] is KeyFate.IGNORED
+    assert import_policy(operator, "theirs.yaml").warning == ""
+    removed = import_policy(operator.replace("Managed", "Removed"), "theirs.yaml")
+    assert "managementState" in removed.warning
 
 
 def of_prometheus(query: str, provider: str = "{url: 'http://prom.watch:9090'}") -> str:
