@@ -103,8 +103,8 @@ def _reasons(score: LiveScore, state: ClusterState, rows: IntArray, pod_class: i
     if codes.shape != (len(state.nodes),):
         raise ValueError(f"{codes.size} verdicts on {len(state.nodes)} nodes")
     rejected = np.flatnonzero(np.where(rows >= 0, codes[rows], 0)).tolist()
-    known = score.plugin.has_figures(state, pod_class)
-    if not rejected and known is not None and not known[rows[rows >= 0]].any():
+    has_figures = score.plugin.has_figures(state, pod_class)
+    if not rejected and has_figures is not None and not has_figures[rows[rows >= 0]].any():
         return None
     return {at: str(score.plugin.reason(state, pod_class, int(codes[rows[at]]))) for at in rejected}
 
@@ -134,7 +134,9 @@ class Answers(msgspec.Struct, eq=False):
             self._await_last(asked.key)
             total = self._totals(asked)
         names = asked.names
-        return _answers.encode([_HostPriority(*item) for item in zip(names, total.tolist(), strict=True)])
+        return _answers.encode(
+            [_HostPriority(*name_and_score) for name_and_score in zip(names, total.tolist(), strict=True)]
+        )
 
     def filter(self, body: bytes) -> bytes:
         """The nodes named that pass, and why the others do not. Raises RequestError."""
@@ -192,28 +194,30 @@ class Answers(msgspec.Struct, eq=False):
     def _totals(self, asked: _Asked) -> IntArray:
         state, pod_class, rows = self._numbers(asked)
         total = np.zeros(len(rows), np.int64)
-        known = np.unique(rows[rows >= 0])
-        pod_class = pod_class if len(known) else None
+        rows_of_nodes = np.unique(rows[rows >= 0])
+        pod_class = pod_class if len(rows_of_nodes) else None
         for score in self.in_force.scores:
             if not score.weight:
                 continue
-            added = self._computed(score, pod_class, partial(_added, score, state, known))
+            added = self._computed(score, pod_class, partial(_added, score, state, rows_of_nodes))
             if added is not None:
-                total += np.where(rows >= 0, added[known.searchsorted(rows).clip(max=len(known) - 1)], 0)
+                total += np.where(
+                    rows >= 0, added[rows_of_nodes.searchsorted(rows).clip(max=len(rows_of_nodes) - 1)], 0
+                )
         return total
 
     def _computed(
         self, score: LiveScore, pod_class: int | None, compute: Callable[[int], _Said | None]
     ) -> _Said | None:
         """What a score says of a class; None, and counted, without fresh figures or if its plugin fails."""
-        said = None
+        answer = None
         if pod_class is not None and self._clock() - score.read_at <= self.in_force.stale_after:
             try:
-                said = compute(pod_class)
+                answer = compute(pod_class)
             except Exception as error:  # noqa: BLE001 - an installed plugin may raise anything
                 if score.plugin.name not in self._said:
                     self._said.add(score.plugin.name)
                     LOGGER.error("%s fails: %s: %.200s", score.plugin.name, type(error).__name__, error)
-        if said is None:
+        if answer is None:
             self._neutral.labels(score.plugin.name).inc()
-        return said
+        return answer

@@ -199,10 +199,10 @@ class Refresher(msgspec.Struct, eq=False):
         elif not columns:
             return
         inputs = PluginInputs.of(snapshot, self._figures.view)
-        names = [name for name, item in file.configuration.plugins.items() if item.of_extender]
+        names = [name for name, plugin in file.configuration.plugins.items() if plugin.of_extender]
         scores = tuple(
-            self._live(file.configuration, inputs, name, item.weight)
-            for name, item in zip(names, file.scores, strict=True)
+            self._live(file.configuration, inputs, name, extender_score.weight)
+            for name, extender_score in zip(names, file.scores, strict=True)
         )
         self._answers.in_force = InForce(scores, file.settings.stale_after, file.settings.await_binding)
         oldest = min((score.read_at for score in scores), default=float("inf"))
@@ -216,7 +216,7 @@ class Refresher(msgspec.Struct, eq=False):
         for address in view.missing.keys() - before.view.missing.keys():
             LOGGER.warning("no figures of %s: %s", address or "metrics-server", view.missing[address])
         # A load-watcher that has just started answers without a node: that is no figure of any.
-        watchers = {address: found for address, found in view.watchers.items() if found.nodes}
+        watchers = {address: metrics for address, metrics in view.watchers.items() if metrics.nodes}
         return _Figures(
             SchedulerView(
                 {**before.view.watchers, **watchers},

@@ -42,7 +42,7 @@ def replay_timeline(
         rule, warnings = read_descheduler(read_text(descheduler), str(descheduler))
     timeline = Timeline.open(folder)
     with progress_bar("moments", len(timeline.moments())) as advance:
-        found = replay(
+        replayed = replay(
             timeline,
             named,
             seed=seed,
@@ -51,28 +51,31 @@ def replay_timeline(
             warnings=warnings,
             progress=advance,
         )
-    names = (f"pod/{move.pod}" for run in found.runs for item in run.moments for move in item.moves)
-    emit(found, output, replay_table, Rows(names, frames.moments, _page))
+    names = (f"pod/{move.pod}" for run in replayed.runs for moment in run.moments for move in moment.moves)
+    emit(replayed, output, replay_table, Rows(names, frames.moments, _page))
 
 
 def named_policies(paths: Sequence[Path]) -> list[tuple[str, LoadedPolicy]]:
     """Policies with names that tell them apart; without any, the default one."""
     loaded = [load_policy(path) for path in paths] or [default_policy()]
-    names = [item.policy.metadata.name for item in loaded]
+    names = [loaded_policy.policy.metadata.name for loaded_policy in loaded]
     return [
-        (name if names.count(name) == 1 else f"{name} ({named(Path(item.source))})", item)
-        for name, item in zip(names, loaded, strict=True)
+        (name if names.count(name) == 1 else f"{name} ({named(Path(loaded_policy.source))})", loaded_policy)
+        for name, loaded_policy in zip(names, loaded, strict=True)
     ]
 
 
-def replay_table(found: Replay, style: Style = Style()) -> Text:
+def replay_table(replayed: Replay, style: Style = Style()) -> Text:
     """The policies side by side, then hour by hour."""
     lines = Lines(style)
-    lines.add((f"Replay: {found.minutes / 60:.1f} h of {plain(found.source)}", "bold"))
+    lines.add((f"Replay: {replayed.minutes / 60:.1f} h of {plain(replayed.source)}", "bold"))
     lines.message(
-        f"{found.begins} to {found.ends}; hot by the thresholds of {found.judge}; seed {found.seed}", 0, "dim"
+        f"{replayed.begins} to {replayed.ends}; hot by the thresholds of {replayed.judge}; "
+        f"seed {replayed.seed}",
+        0,
+        "dim",
     )
-    for sentence in about(found):
+    for sentence in about(replayed):
         lines.message(sentence, 0)
     lines.heading(
         "POLICIES", "minutes of hot nodes, of points above the thresholds, of Pending pods; peaks in percent"
@@ -89,13 +92,13 @@ def replay_table(found: Replay, style: Style = Style()) -> Text:
         Column("refused", lambda run: f"{run.refused_landings}", right=True),
         Column("pending", lambda run: f"{run.pending_minutes:,.0f}", right=True),
     ]
-    write_table(lines, columns, found.runs)
-    hours = frames.hourly(found)["hot_node_minutes"].unstack("policy", fill_value=0.0)
-    hours = hours[[run.policy for run in found.runs]]
+    write_table(lines, columns, replayed.runs)
+    hours = frames.hourly(replayed)["hot_node_minutes"].unstack("policy", fill_value=0.0)
+    hours = hours[[run.policy for run in replayed.runs]]
     lines.heading("HOUR BY HOUR", "hot node-minutes")
     by_hour = [
         Column("hour", lambda row: row[0].strftime("%m-%d %H:%M")),
-        *(_hot_minutes(run.policy, at) for at, run in enumerate(found.runs)),
+        *(_hot_minutes(run.policy, at) for at, run in enumerate(replayed.runs)),
     ]
     write_table(lines, by_hour, list(hours.iterrows()), _MAX_HOURS, "hour")
     return lines.text
@@ -105,47 +108,47 @@ def _hot_minutes(policy: str, at: int) -> Column:
     return Column(plain(policy), lambda row: f"{row[1].iloc[at]:,.0f}", right=True)
 
 
-def about(found: Replay) -> list[str]:
+def about(replayed: Replay) -> list[str]:
     """What a reader must know of a replay, in sentences."""
-    said = list(found.warnings)
-    if (check := found.reproduction) is not None and check.arrivals:
-        said.append(
+    sentences = list(replayed.warnings)
+    if (check := replayed.reproduction) is not None and check.arrivals:
+        sentences.append(
             f"Of {counted(check.arrivals, 'arrival')} the model allows {check.as_recorded} where they went; "
             f"placed by it alone, node loads differ by {check.mean_error:.2f} points in the mean, "
             f"{check.largest_error:.1f} at most."
         )
-    happened = found.happened
-    said.append(
+    happened = replayed.happened
+    sentences.append(
         f"In the recording: {counted(happened.arrivals, 'pod')} came, {happened.departures} left, "
         f"{counted(happened.restarts, 'restart')}, {happened.oom_kills} out of memory, "
         f"{happened.evicted} evicted by nodes, {happened.own_moves} moved by rebalancer."
     )
-    said += [f"{plain(run.policy)} {run.refusal}" for run in found.runs if run.refusals]
-    if found.left_out:
-        said.append(f"{counted(len(found.left_out), 'moment')} left out: {found.left_out[0]}")
-    return said
+    sentences += [f"{plain(run.policy)} {run.refusal}" for run in replayed.runs if run.refusals]
+    if replayed.left_out:
+        sentences.append(f"{counted(len(replayed.left_out), 'moment')} left out: {replayed.left_out[0]}")
+    return sentences
 
 
-def _page(found: Replay) -> str:
+def _page(replayed: Replay) -> str:
     return render_page(
         "replay.html.jinja",
         package="rebalancer_lab.timeline",
-        found=found,
-        title=f"Replay: {found.minutes / 60:.1f} h",
-        about=about(found),
-        charts=[chart for chart in _charts(found) if chart is not None],
+        found=replayed,
+        title=f"Replay: {replayed.minutes / 60:.1f} h",
+        about=about(replayed),
+        charts=[chart for chart in _charts(replayed) if chart is not None],
         most=_MAX_MOVES,
     )
 
 
-def _charts(found: Replay) -> list[LineChart | None]:
+def _charts(replayed: Replay) -> list[LineChart | None]:
     def curve(title: str, figure: str) -> LineChart | None:
-        table = frames.moments(found)
+        table = frames.moments(replayed)
 
         def values(policy: str) -> list[float]:
             return [float(value) for value in table.loc[table["policy"] == policy, figure]]
 
-        return line_chart(title, {run.policy: values(run.policy) for run in found.runs})
+        return line_chart(title, {run.policy: values(run.policy) for run in replayed.runs})
 
     return [
         curve("hot nodes", "hot"),

@@ -95,11 +95,11 @@ def recordings(path: Path, every_seconds: float) -> Iterator[tuple[float, Record
 def _recording(path: Path, objects: dict[Kind, dict[tuple[str, str], msgspec.Raw]]) -> Recording:
     listings = {}
     with collector_paused():
-        for kind, found in objects.items():
-            if found or kind in (NODES, PODS):
+        for kind, objects_of_kind in objects.items():
+            if objects_of_kind or kind in (NODES, PODS):
                 builder = ListingBuilder(kind)
-                for key in sorted(found):
-                    builder.add(found[key])
+                for key in sorted(objects_of_kind):
+                    builder.add(objects_of_kind[key])
                 listings[kind.plural] = builder.listing()
     return Recording(str(path), listings)
 

@@ -131,27 +131,31 @@ def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
     document = parse(text, source)
     if not isinstance(document.value, dict):
         raise document.error((), "is not a TuningSpace", hint="write kind: TuningSpace")
-    found = validate(TuningSpace, document)
-    space = Space(today, found.settings)
-    for path, setting in found.settings.items():
+    written_space = validate(TuningSpace, document)
+    space = Space(today, written_space.settings)
+    for path, setting in written_space.settings.items():
         where = ("settings", path)
         if path == "planning.aggressiveness" and not _unnamed_of_level(today.policy):
             sets = " and ".join(map(to_camel, SET_BY_LEVEL))
             hint = "remove from today's policy those that are to follow from it"
             raise document.error(where, f"has no effect: today's policy names {sets}", hint=hint, key=True)
         if setting.below:
-            other = found.settings.get(setting.below)
+            other = written_space.settings.get(setting.below)
             if other is None or other.choose or other.below or setting.below == path:
                 hint = "name a setting of this file with from and to, and without below"
                 raise document.error((*where, "below"), f"{setting.below} is none to be below", hint=hint)
-        lower = {other: item.values[0] for other, item in found.settings.items() if item.below == path}
+        lower = {
+            other: lower_setting.values[0]
+            for other, lower_setting in written_space.settings.items()
+            if lower_setting.below == path
+        }
         for value in dict.fromkeys(setting.choose or (setting.values[0], setting.values[-1])):
             point: dict[str, Scalar] = {path: value}
             if setting.below:
-                point[setting.below] = found.settings[setting.below].values[-1]
-            said = _why_not(space, point)
-            if said and _why_not(space, point | lower):  # as today's policy is, and as points will be
-                raise document.error(where, f"{value!s:.40} cannot be used: {said}", key=True)
+                point[setting.below] = written_space.settings[setting.below].values[-1]
+            why_not = _why_not(space, point)
+            if why_not and _why_not(space, point | lower):  # as today's policy is, and as points will be
+                raise document.error(where, f"{value!s:.40} cannot be used: {why_not}", key=True)
     return space
 
 
@@ -166,17 +170,17 @@ def _why_not(space: Space, point: Point) -> str:
 
 def steps_of(path: str) -> list[str | int]:
     """The keys and indices of a path such as ``hotNodes.any[0].coolTo.cpu``; ValueError for none."""
-    found = []
+    steps = []
     at = 0
     while at < len(path) and len(path) <= MAX_PATH_LENGTH:
         step = _STEP.match(path, at)
         if step is None:
             break
-        found.append(step[1] if step[1] is not None else int(step[2]))
+        steps.append(step[1] if step[1] is not None else int(step[2]))
         at = step.end()
     if not path or at < len(path):
         raise ValueError("is no path of a setting, such as hotNodes.any[0].utilization.cpu")
-    return found
+    return steps
 
 
 def _put(document: Any, steps: list[str | int], value: Scalar) -> None:

@@ -36,17 +36,17 @@ class Happened(Value, frozen=True):
         then = before.snapshot.pods
         restarts = killed = 0
         for row, reports in pods.columns.few("containers").items():
-            known = before.row.get(moment.uids[row])
+            row_before = before.row.get(moment.uids[row])
             earlier = (
-                {item.name: item.restarts for item in then.fields(known).containers}
-                if known is not None
+                {container.name: container.restarts for container in then.fields(row_before).containers}
+                if row_before is not None
                 else {}
             )
-            for item in reports:
-                more = item.restarts - earlier.get(item.name, 0)
+            for container in reports:
+                more = container.restarts - earlier.get(container.name, 0)
                 if more > 0:
                     restarts += more
-                    killed += item.last_terminated == _OUT_OF_MEMORY
+                    killed += container.last_terminated == _OUT_OF_MEMORY
         return Happened(
             arrivals=self.arrivals + len(moment.arrivals),
             departures=self.departures + sum(uid not in moment.row for uid in before.row),
@@ -76,30 +76,30 @@ class RecordedMoves:
     def of(self, moment: Moment) -> dict[str, str]:
         """The pods that a recorded eviction brought to this moment, and whose place each takes."""
         state = recorded_state(moment.snapshot.recording)
-        known = {move.uid: move for move in (state.moves if state else ())}
+        moves_by_uid = {move.uid: move for move in (state.moves if state else ())}
         if moment.before is not None:
-            self._made += [move for uid, move in known.items() if uid not in self._moves]
-        self._moves |= known
+            self._made += [move for uid, move in moves_by_uid.items() if uid not in self._moves]
+        self._moves |= moves_by_uid
         if moment.before is None:
             return {}
         left = [
             move for uid, move in self._moves.items() if uid in moment.before.row and uid not in moment.row
         ]
-        found = dict(self._matched(moment, left)) if left else {}
-        self.replacements |= found
-        return found
+        replacements = dict(self._matched(moment, left)) if left else {}
+        self.replacements |= replacements
+        return replacements
 
     def take(self) -> list[tuple[str, PastMove]]:
         """The moves that were not taken yet, each with the uid that its pod had before it was ever moved."""
         made = self._made
         self._made = []
-        found = []
+        moves_taken = []
         for move in made:
             uid = move.uid
             while uid in self.replacements:
                 uid = self.replacements[uid]
-            found.append((uid, move))
-        return found
+            moves_taken.append((uid, move))
+        return moves_taken
 
     @staticmethod
     def _matched(moment: Moment, left: Iterable[PastMove]) -> Iterable[tuple[str, str]]:

@@ -116,25 +116,25 @@ def blocks_of(places: Sequence[str], seconds: float, every: int) -> tuple[Block,
     ``places`` are folders, or URLs of such. A block with fewer than two moments is left out. InputError where
     too few are left to tune on, or to judge, and for a place that is named twice: its days would count twice.
     """
-    found: list[Block] = []
-    known: set[str] = set()
+    blocks: list[Block] = []
+    moments_seen: set[str] = set()
     for place in places:
         real = place.rstrip("/") if is_url(place) else os.path.realpath(place)
-        if real in known:
+        if real in moments_seen:
             raise InputError("is named twice", where=plainly(place), hint="name each timeline once")
-        known.add(real)
+        moments_seen.add(real)
         all_moments = Timeline.open(folder_of(place)).moments()
         parts = [list(moments) for _, moments in groupby(all_moments, lambda at: at // seconds)]
         for number, part in enumerate((part for part in parts if len(part) > 1), 1):
             name = place if is_url(place) else str(Path(place).absolute())
-            found.append(Block(name, part[0], part[-1], held_out=number % every == 0))
-    if len(found) > MAX_BLOCKS:
-        raise InputError(f"{len(found)} blocks are more than {MAX_BLOCKS}", hint="write a longer --block")
-    judging = sum(block.held_out for block in found)
-    if judging < _LEAST_HELD_OUT or judging == len(found):
+            blocks.append(Block(name, part[0], part[-1], held_out=number % every == 0))
+    if len(blocks) > MAX_BLOCKS:
+        raise InputError(f"{len(blocks)} blocks are more than {MAX_BLOCKS}", hint="write a longer --block")
+    judging = sum(block.held_out for block in blocks)
+    if judging < _LEAST_HELD_OUT or judging == len(blocks):
         hint = "record more days, or write a shorter --block or a smaller --hold-out"
-        raise InputError(f"{len(found)} blocks are too few to tune on some and judge on others", hint=hint)
-    return tuple(found)
+        raise InputError(f"{len(blocks)} blocks are too few to tune on some and judge on others", hint=hint)
+    return tuple(blocks)
 
 
 def tune(
@@ -163,7 +163,7 @@ def tune(
     done = [trial for trial in trials if not trial.error]
     front = _front(done)
     chosen = _chosen(front, today, search.most_cost)
-    found = Tuning(
+    tuning = Tuning(
         today=space.today.policy.metadata.name,
         seed=search.seed,
         tuned_on=tuned_on,
@@ -176,7 +176,7 @@ def tune(
         failure=next((f"trial {trial.number} failed: {trial.error}" for trial in trials if trial.error), ""),
         verdict=f"{_why_none(front, today, search.most_cost)}: keep today's policy",
     )
-    return found if chosen is None else _judged(found, chosen, judging, search)
+    return tuning if chosen is None else _judged(tuning, chosen, judging, search)
 
 
 class _Judging:
@@ -210,13 +210,13 @@ class _Judging:
 
 
 def _with_figures(trial: Trial, figures: Sequence[Figures | str]) -> Trial:
-    error = next((item for item in figures if isinstance(item, str)), "")
-    known = tuple(item for item in figures if isinstance(item, Figures))
+    error = next((error_or_figures for error_or_figures in figures if isinstance(error_or_figures, str)), "")
+    answers = tuple(answered for answered in figures if isinstance(answered, Figures))
     if error:
         return replace(trial, error=error)
-    excess = fmean(item.excess for item in known)
-    cost = fmean(item.cost for item in known)
-    return replace(trial, excess=excess, cost=cost, blocks=known)
+    excess = fmean(of_block.excess for of_block in answers)
+    cost = fmean(of_block.cost for of_block in answers)
+    return replace(trial, excess=excess, cost=cost, blocks=answers)
 
 
 def _searched(
@@ -348,14 +348,14 @@ def _study(storage: Path | None, lock: FileLock | None, digest: str) -> Study:
             storage=backend,
             load_if_exists=True,
         )
-        known = study.user_attrs.get("inputs", digest)
-        if known == digest:  # the mark of another search stays
+        digest_of_study = study.user_attrs.get("inputs", digest)
+        if digest_of_study == digest:  # the mark of another search stays
             study.set_user_attr("inputs", digest)
     except Exception as error:  # Optuna fails in many ways on a file that is none of its own
         raise InputError(
             f"cannot be used as Optuna's journal: {type(error).__name__}: {error!s:.200}", where=str(storage)
         ) from error
-    if known != digest:
+    if digest_of_study != digest:
         raise InputError(
             "holds a search of another space, policy, seed or recording, or of another version",
             where=str(storage),
@@ -376,20 +376,20 @@ def _written(study: Study, space: Space, blocks: int) -> list[Trial]:
     """The trials of a study, in the order of their numbers, each with the figures of so many blocks."""
     written = study.get_trials(deepcopy=False)
     try:
-        found = [msgspec.convert(item.user_attrs["trial"], Trial) for item in written]
+        trials = [msgspec.convert(frozen_trial.user_attrs["trial"], Trial) for frozen_trial in written]
     except (KeyError, msgspec.ValidationError) as error:
         raise InputError("the storage holds trials of another program", hint="name a new file") from error
-    if [trial.number for trial in found] != list(range(len(found))):
+    if [trial.number for trial in trials] != list(range(len(trials))):
         raise InputError("the storage lacks trials, or two searches wrote to it", hint="name a new file")
-    if any(not trial.error and len(trial.blocks) != blocks for trial in found):
+    if any(not trial.error and len(trial.blocks) != blocks for trial in trials):
         raise InputError("the storage holds trials of other blocks", hint="name a new file")
-    for item, trial in zip(written, found, strict=True):
-        if item.user_attrs.get("policy") != _policy_digest(space, trial.point):
+    for frozen_trial, trial in zip(written, trials, strict=True):
+        if frozen_trial.user_attrs.get("policy") != _policy_digest(space, trial.point):
             raise InputError(
                 f"the storage holds trial {trial.number}, whose point meant another policy when it was tried",
                 hint="name a new file",
             )
-    return [trial if trial.error else _with_figures(trial, trial.blocks) for trial in found]
+    return [trial if trial.error else _with_figures(trial, trial.blocks) for trial in trials]
 
 
 def _digest(space: Space, blocks: Sequence[Block], search: Search) -> str:
@@ -401,11 +401,11 @@ def _digest(space: Space, blocks: Sequence[Block], search: Search) -> str:
 
 def _front(trials: Sequence[Trial]) -> list[Trial]:
     """Those that no other beats in both figures, the least cost first; of equal ones the first."""
-    found: list[Trial] = []
+    front: list[Trial] = []
     for trial in sorted(trials, key=lambda trial: (trial.cost, trial.excess, trial.number)):
-        if not found or trial.excess < found[-1].excess:
-            found.append(trial)
-    return found
+        if not front or trial.excess < front[-1].excess:
+            front.append(trial)
+    return front
 
 
 def _chosen(front: Sequence[Trial], today: Trial, most_cost: float) -> Trial | None:
@@ -421,7 +421,9 @@ def _better(front: Sequence[Trial], today: Trial) -> list[Trial]:
     """Those with less excess than today's policy, whatever day is left out."""
 
     def worst(trial: Trial) -> float:
-        gains = [was.excess - item.excess for was, item in zip(today.blocks, trial.blocks, strict=True)]
+        gains = [
+            was.excess - of_block.excess for was, of_block in zip(today.blocks, trial.blocks, strict=True)
+        ]
         return min(sum(gains) - (gain if len(gains) > 1 else 0.0) for gain in gains)
 
     return [trial for trial in front if worst(trial) > 0]
@@ -454,18 +456,18 @@ def _margin(name: str, days: Sequence[_SeedsOfDay]) -> Margin:
     return margin_of(means)
 
 
-def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> Tuning:
+def _judged(tuning: Tuning, chosen: Trial, judging: _Judging, search: Search) -> Tuning:
     """The chosen policy beside today's on the days held out, by several seeds."""
-    days: list[_SeedsOfDay] = [([], []) for _ in found.held_out]
+    days: list[_SeedsOfDay] = [([], []) for _ in tuning.held_out]
     for number in range(_JUDGING_SEEDS):
-        today, tried = judging.trials([{}, chosen.point], found.held_out, search.seed + 1 + number)
+        today, tried = judging.trials([{}, chosen.point], tuning.held_out, search.seed + 1 + number)
         if today.error or tried.error:
             return replace(
-                found, verdict=f"cannot be judged on the days held out: {today.error or tried.error}"
+                tuning, verdict=f"cannot be judged on the days held out: {today.error or tried.error}"
             )
-        for day, was, item in zip(days, today.blocks, tried.blocks, strict=True):
+        for day, was, of_chosen in zip(days, today.blocks, tried.blocks, strict=True):
             day[0].append(was)
-            day[1].append(item)
+            day[1].append(of_chosen)
     margins = {name: _margin(name, days) for name in ("excess", "hot", "cost", "evictions", "pending")}
     excess = margins["excess"]
     cost = margins["cost"]
@@ -482,7 +484,7 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
     space = judging.space
     changes = changed_settings(space.today.policy, space.policy(chosen.point).policy)
     return replace(
-        found,
+        tuning,
         verdict=verdict,
         better=better,
         chosen=replace(chosen, blocks=()),
@@ -508,20 +510,20 @@ def margin_of(days: Sequence[tuple[float, ...]]) -> Margin:
     )
 
 
-def chosen_policy(found: Tuning, space: Space) -> str:
+def chosen_policy(tuning: Tuning, space: Space) -> str:
     """The chosen policy as YAML, without secrets; what speaks for it, and what it changes, in comments."""
-    assert found.chosen is not None
-    policy = space.policy(found.chosen.point).policy
+    assert tuning.chosen is not None
+    policy = space.policy(tuning.chosen.point).policy
     lines = [
-        f"Chosen by rebalancer tune from {counted(found.trials, 'trial')}, instead of {found.today}.",
-        f"It is {found.verdict}.",
+        f"Chosen by rebalancer tune from {counted(tuning.trials, 'trial')}, instead of {tuning.today}.",
+        f"It is {tuning.verdict}.",
     ]
-    for name, margin in found.margins.items():
+    for name, margin in tuning.margins.items():
         words = f"{margin.today:,.1f} -> {margin.chosen:,.1f}, difference {margin.mean:z,.1f}"
         lines.append(f"  {name} a day: {words} (95 %: {margin.low:z,.1f} to {margin.high:z,.1f})")
     lines += [
         "What it changes:",
-        *(f"  {item.setting}: {item.before} -> {item.after}" for item in found.changes),
+        *(f"  {change.setting}: {change.before} -> {change.after}" for change in tuning.changes),
     ]
     safe = "".join(f"# {' '.join(line.splitlines())}\n" for line in lines)
     return safe + dump_yaml(named(policy, shown(policy)[0]))

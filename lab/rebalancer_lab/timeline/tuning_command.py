@@ -51,20 +51,20 @@ def tune_policy(
     today = default_policy() if policy_path is None else load_policy(policy_path)
     searched = read_space(read_text(space), str(space), today)
     blocks = blocks_of(places, block, every)
-    known = sorted({item.folder for item in blocks})
-    opened = processes(workers) if dask is None else dask_cluster(dask, known)
+    folders = sorted({one_block.folder for one_block in blocks})
+    opened = processes(workers) if dask is None else dask_cluster(dask, folders)
     try:
         with progress_bar("trials", trials) as advance:
             search = Search(trials, population, seed, most_cost)
-            found = tune(searched, blocks, search, opened, storage, _with_time_left(advance, trials))
+            tuning = tune(searched, blocks, search, opened, storage, _with_time_left(advance, trials))
     finally:
         opened.close()
-    emit(found, output, tuning_table)
-    if write is not None and found.better:
+    emit(tuning, output, tuning_table)
+    if write is not None and tuning.better:
         if shown(today.policy)[1]:
             LOGGER.warning("secrets of the policy are written as REDACTED: it cannot be used as it is")
         try:
-            write.write_text(chosen_policy(found, searched), encoding="utf-8")
+            write.write_text(chosen_policy(tuning, searched), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write: {error.strerror or error}", where=str(write)) from error
 
@@ -85,42 +85,42 @@ def _with_time_left(advance: Callable[[str], None], trials: int) -> Callable[[st
     return count
 
 
-def tuning_table(found: Tuning, style: Style = Style()) -> Text:
+def tuning_table(tuning: Tuning, style: Style = Style()) -> Text:
     """The verdict, the front, and the chosen policy beside today's."""
     lines = Lines(style)
-    lines.message(f"Tuning: {found.verdict}", 0, "green" if found.better else "yellow", most=4)
-    days = f"{counted(len(found.tuned_on), 'block')} to tune on, {len(found.held_out)} held out"
-    failed = f", {found.failed} of them failed" if found.failed else ""
-    lines.message(f"{counted(found.trials, 'trial')}{failed}; {days}; seed {found.seed}", 0, "dim")
-    lines.message(found.failure, 0, "yellow")
+    lines.message(f"Tuning: {tuning.verdict}", 0, "green" if tuning.better else "yellow", most=4)
+    days = f"{counted(len(tuning.tuned_on), 'block')} to tune on, {len(tuning.held_out)} held out"
+    failed = f", {tuning.failed} of them failed" if tuning.failed else ""
+    lines.message(f"{counted(tuning.trials, 'trial')}{failed}; {days}; seed {tuning.seed}", 0, "dim")
+    lines.message(tuning.failure, 0, "yellow")
     lines.heading(
         "FRONT", "a day, on the blocks that were tuned on: points times minutes of excess, and disruption"
     )
-    today = Trial(number=-1, point={}, excess=found.excess, cost=found.cost)
+    today = Trial(number=-1, point={}, excess=tuning.excess, cost=tuning.cost)
     columns = [
         Column("TRIAL", lambda trial: "today" if trial.number < 0 else str(trial.number), right=True),
         Column("EXCESS", lambda trial: f"{trial.excess:,.0f}", right=True),
         Column("COST", lambda trial: f"{trial.cost:,.1f}", right=True),
         Column("SETTINGS", lambda trial: (_settings(trial.point), "dim"), sentence=True),
     ]
-    write_table(lines, columns, [today, *found.front], _MAX_TRIALS, "trial")
-    if found.chosen is None:
+    write_table(lines, columns, [today, *tuning.front], _MAX_TRIALS, "trial")
+    if tuning.chosen is None:
         return lines.text
     lines.heading(
-        "JUDGED", f"trial {found.chosen.number} beside today's policy, a day, on the blocks held out"
+        "JUDGED", f"trial {tuning.chosen.number} beside today's policy, a day, on the blocks held out"
     )
     columns = [
-        Column("FIGURE", lambda item: item[0]),
-        Column("TODAY", lambda item: f"{item[1].today:,.1f}", right=True),
-        Column("CHOSEN", lambda item: f"{item[1].chosen:,.1f}", right=True),
-        Column("LESS BY", lambda item: f"{item[1].mean:z,.1f}", right=True),
-        Column("95 %", lambda item: f"{item[1].low:z,.1f} to {item[1].high:z,.1f}", right=True),
+        Column("FIGURE", lambda row: row[0]),
+        Column("TODAY", lambda row: f"{row[1].today:,.1f}", right=True),
+        Column("CHOSEN", lambda row: f"{row[1].chosen:,.1f}", right=True),
+        Column("LESS BY", lambda row: f"{row[1].mean:z,.1f}", right=True),
+        Column("95 %", lambda row: f"{row[1].low:z,.1f} to {row[1].high:z,.1f}", right=True),
     ]
-    write_table(lines, columns, list(found.margins.items()))
+    write_table(lines, columns, list(tuning.margins.items()))
     lines.heading("WHAT IT CHANGES")
-    for item in found.changes:
+    for change in tuning.changes:
         lines.message(
-            f"{plain(item.setting)}: {words(item.before)} {style.glyphs.arrow} {words(item.after)}", 2
+            f"{plain(change.setting)}: {words(change.before)} {style.glyphs.arrow} {words(change.after)}", 2
         )
     return lines.text
 

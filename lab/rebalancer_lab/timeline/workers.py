@@ -75,11 +75,13 @@ def evaluate(task: Task) -> Figures | str:
         policy, judge = (parse_policy(text, task.source) for text in (task.policy, task.judge))
         span = Span(task.block.begins, task.block.ends)
         timeline = _timeline(task.block.folder)
-        found = replay(timeline, [("tried", policy)], seed=task.seed, judge=judge, baselines=False, span=span)
+        replayed = replay(
+            timeline, [("tried", policy)], seed=task.seed, judge=judge, baselines=False, span=span
+        )
     except RebalancerError as error:
         return str(error)
-    days = found.minutes / 1440.0
-    run = found.runs[0]
+    days = replayed.minutes / 1440.0
+    run = replayed.runs[0]
     if run.refusals == len(run.moments):
         return run.refusal
     return Figures(
@@ -182,15 +184,15 @@ def dask_cluster(address: str, folders: Sequence[str]) -> Workers:
     try:
         client: Any = Client(address, timeout=_DASK_SECONDS, set_as_default=False)
         client.get_versions(check=True)
-        found = client.run(about_this, list(folders))
+        about_workers = client.run(about_this, list(folders))
     except (OSError, ValueError, TypeError) as error:
         raise UnreachableError(
             f"no Dask cluster to work with: {error!s:.200}", where=address[:200]
         ) from error
-    if not found:
+    if not about_workers:
         raise UnreachableError("the Dask cluster has no workers", where=address[:200])
     here = about_this(list(folders))
-    for worker, about in found.items():
+    for worker, about in about_workers.items():
         if about != here:
             raise InputError(f"{about}, and here {here}"[:400], where=f"worker {worker}")
     executor = client.get_executor(pure=False)
@@ -200,5 +202,5 @@ def dask_cluster(address: str, folders: Sequence[str]) -> Workers:
 def about_this(folders: Sequence[str]) -> str:
     """What has to be the same at each worker."""
     lacks = [plainly(folder) for folder in folders if not is_there(folder)]
-    known = f"rebalancer {__version__}, Python {platform.python_version()}"
-    return f"{known}, without {', '.join(lacks)}" if lacks else known
+    versions = f"rebalancer {__version__}, Python {platform.python_version()}"
+    return f"{versions}, without {', '.join(lacks)}" if lacks else versions

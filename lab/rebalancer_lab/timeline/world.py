@@ -77,7 +77,7 @@ class Moment(msgspec.Struct, frozen=True, eq=False, dict=True):
         came = [
             row
             for row in np.flatnonzero(pods.node >= 0).tolist()
-            if (known := then.row.get(self.uids[row])) is None or bound[known] < 0
+            if (row_then := then.row.get(self.uids[row])) is None or bound[row_then] < 0
         ]
         return tuple(sorted(came, key=lambda row: (float(np.nan_to_num(pods.created[row])), row)))
 
@@ -297,12 +297,14 @@ class World:
         points = {operator: 100.0 * shift[:, :2] / capacity for operator, shift in shifts.items()}
         points[""] = points[LATEST]
 
-        def changed(item: Metric, row: int) -> Metric:
-            column = {CPU_TYPE: 0, MEMORY_TYPE: 1}.get(item.type)
-            if row < 0 or column is None or item.operator not in points:
-                return item
+        def changed(metric: Metric, row: int) -> Metric:
+            column = {CPU_TYPE: 0, MEMORY_TYPE: 1}.get(metric.type)
+            if row < 0 or column is None or metric.operator not in points:
+                return metric
             return Metric(
-                item.type, item.operator, max(item.value + float(points[item.operator][row, column]), 0.0)
+                metric.type,
+                metric.operator,
+                max(metric.value + float(points[metric.operator][row, column]), 0.0),
             )
 
         def changed_of(name: str, recorded: Iterable[Metric]) -> tuple[Metric, ...]:
