@@ -22,7 +22,7 @@ properties: $(STAMP)
 	REBALANCER_ALL_EXAMPLES=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "hypothesis or many_cases" $(ARGS)
 
 # The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, of
-# Kubernetes MINOR (1.34 or 1.36). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
+# Kubernetes MINOR (1.34, 1.36 or 1.38). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
 # MINOR=1.26 is for second schedulers of its time: TESTS="tests/e2e/test_article_stack.py tests/e2e/test_network_traffic.py".
 e2e: e2e-assets
 	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile $(or $(TESTS),tests/e2e) $(ARGS)

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests import go_programs, trimaran
+from tests import go_programs, kubernetes_modules, trimaran
+from tests.e2e import custom_resources
 
 MODULE = Path(__file__).parent / "controlplane"
 MINORS = tuple(sorted(path.stem for path in (MODULE / "minors").glob("*.mod")))
@@ -80,10 +81,13 @@ def _build(go: str, minor: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)}
     if not (folder / "controlplane").exists():
-        module = trimaran.module_file(go, minor, _module(minor), folder, MODULE, environment)
+        of_minor = {**environment, "GOTOOLCHAIN": kubernetes_modules.toolchain(_module(minor))}
+        module = trimaran.module_file(go, minor, _module(minor), folder, MODULE, of_minor)
+        if custom_resources.are_split_off(module):
+            custom_resources.add_to(module, go, folder, of_minor)
         from_135 = ["-tags=from135"] if int(minor.split(".")[1]) >= 35 else []
         command = [go, "build", *from_135, *_flags(minor), f"-modfile={module}"]
-        _go([*command, "-o", str(folder / "controlplane"), "."], environment, MODULE)
+        _go([*command, "-o", str(folder / "controlplane"), "."], of_minor, MODULE)
     _link(folder, PARTS)
     for name, package in INSTALLED.items():
         if not (folder / name).exists():
@@ -118,7 +122,9 @@ def cache_folder(minor: str = MINOR) -> Path:
         sources = sorted((*OLD_MODULE.rglob("*.go"), OLD_MODULE / "go.mod", *files))
         return go_programs.cache_folder("controlplane", OLD_MODULE, sources, minor)
     sources = sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", *files))
-    settings = (minor, sorted(INSTALLED.items()), Path(trimaran.__file__).read_text())
+    settings: tuple[object, ...] = (minor, sorted(INSTALLED.items()), Path(trimaran.__file__).read_text())
+    if custom_resources.are_split_off(module):
+        settings = (*settings, Path(custom_resources.__file__).read_text())
     return go_programs.cache_folder("controlplane", MODULE, sources, settings)
 
 
@@ -151,7 +157,7 @@ def _folders(name: str) -> list[Path]:
 
 def _flags(minor: str) -> list[str]:
     version = kubernetes_version(minor)
-    major, number, _ = version.split(".")
+    major, number, _ = version.split(".", 2)
     values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": number}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     settings = [f"-X {package}.{name}={value}" for package in packages for name, value in values.items()]
