@@ -188,6 +188,7 @@ require (
 )
 
 replace (
+	github.com/prometheus/client_golang => github.com/prometheus/client_golang v1.24.0
 	k8s.io/api => k8s.io/api v0.38.0-beta.0
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.38.0-beta.0
 	k8s.io/apimachinery => k8s.io/apimachinery v0.38.0-beta.0
