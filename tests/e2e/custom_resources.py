@@ -22,6 +22,7 @@ _CONVERSIONS = ("conversion.go", "zz_generated.conversion.go")
 _RENAMED = {
     f'"{_OLD}/': f'"{_NEW}/',
     '"sigs.k8s.io/structured-merge-diff/v6/': '"sigs.k8s.io/structured-merge-diff/v7/',
+    "nullLiteral": '[]byte("null")',  # declared among the conversions
 }
 _GO_MOD = f"module {_NEW}\n\ngo 1.27.0\n"
 
