@@ -1,6 +1,6 @@
 """Watches a real control plane's scheduler for long, and tells every miss and what the watching costs.
 
-    nice -n 15 python -m tests.e2e.agreement_measure --pods 5000 --minutes 30 [--trimaran]
+    nice -n 15 python -m tests.e2e.agreement_measure --pods 5000 --minutes 30 [--trimaran] --folder FOLDER
 
 Pods of random features come and go and Deployments are scaled and rolled out, while figures of load drift as
 load-watcher gives them. All that was found is kept in the folder, with the figures that the scheduler had.
@@ -38,6 +38,7 @@ def processor_seconds(process: int) -> float:
 @click.command()
 @click.option("--pods", type=click.IntRange(1), default=500, show_default=True, help="Created meanwhile.")
 @click.option("--minutes", type=click.FloatRange(0.1), default=3.0, show_default=True)
+@click.option("--decisions", type=click.IntRange(1), help="End after so many; by default after the minutes.")
 @click.option("--nodes", type=click.IntRange(3), default=100, show_default=True)
 @click.option("--trimaran", is_flag=True, help="Pods of all four load-aware plugins too.")
 @click.option(
@@ -49,7 +50,14 @@ def processor_seconds(process: int) -> float:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For logs and what is found.")
 def main(
-    pods: int, minutes: float, nodes: int, trimaran: bool, renewal: float, seed: int, folder: Path
+    pods: int,
+    minutes: float,
+    decisions: int | None,
+    nodes: int,
+    trimaran: bool,
+    renewal: float,
+    seed: int,
+    folder: Path,
 ) -> None:
     """Compare every decision for so long; exits with 1 below 99.9 % of any profile."""
     urllib3.disable_warnings()  # this is loopback, and each program signs itself
@@ -63,7 +71,8 @@ def main(
                 spent[name] = processor_seconds(control_plane.programs[name].process.pid)
 
         began, own = time.time(), os.times()
-        found = agreement(control_plane, running, scene, 10 * pods, f"{60 * minutes:.0f}s", begun)
+        limit = f"{60 * minutes:.0f}s"
+        found = agreement(control_plane, running, scene, decisions or 10 * pods, limit, begun)
         took, children = time.time() - began, os.times()
         for name in _WATCHED:
             spent[name] = processor_seconds(control_plane.programs[name].process.pid) - spent[name]

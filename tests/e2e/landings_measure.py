@@ -14,7 +14,7 @@ import click
 import urllib3
 
 from tests.e2e.landing_clusters import Situation
-from tests.e2e.landing_runs import PLUGINS, rebalance_often
+from tests.e2e.landing_runs import DEFAULT, PLUGINS, rebalance_often
 
 
 @click.command()
@@ -22,7 +22,7 @@ from tests.e2e.landing_runs import PLUGINS, rebalance_often
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--moves", type=click.IntRange(1), default=62, show_default=True, help="Of a run, at most.")
 @click.option("--hot", type=click.IntRange(1), default=6, show_default=True, help="Hot nodes of a round.")
-@click.option("--scheduler", type=click.Choice(sorted(PLUGINS)), default="target-load-packing")
+@click.option("--scheduler", type=click.Choice([DEFAULT, *sorted(PLUGINS)]), default="target-load-packing")
 @click.option("--seed", default=31, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For logs and journals.")
 def main(nodes: int, rounds: int, moves: int, hot: int, scheduler: str, seed: int, folder: Path) -> None:
