@@ -29,6 +29,7 @@ KEPT_DECISIONS = 1000
 KEPT_MISSES = 100
 MAX_NAMES = 64  # of profiles and of reasons that are counted apart; the cluster's users may invent more
 OTHERS = "others"
+DECISION_KIND = "SchedulerDecision"
 MAX_TIME = 2.5e11  # Unix seconds that a date can say
 MAX_WEIGHT = 100  # of a score plugin, as the API server of its configuration has it
 
@@ -76,7 +77,7 @@ class Decision(Value, frozen=True):
     edited: dict[str, str] = {}  # by plugin, the fields by which it differs from a pod of its controller
     as_sibling: float = 0.0  # the chance of the node if it had come as that one
     api_version: str = API_VERSION
-    kind: str = "SchedulerDecision"
+    kind: str = DECISION_KIND
 
 
 class OfProfile(Value, frozen=True):
@@ -121,6 +122,7 @@ class Agreement(Value, frozen=True):
     edits: tuple[Suspect, ...] = ()  # pods that differ from their siblings; no misses
     misses: tuple[Decision, ...] = ()  # the latest last
     latest: tuple[Decision, ...] = ()
+    waiting: int = 0  # bound, and not compared: a watch did not show in time that it is current
     api_version: str = API_VERSION
     kind: str = "Agreement"
 
@@ -306,6 +308,7 @@ class Tally:
         )
         self.left_out = 0
         self.gaps = 0
+        self.waiting = 0
         self.processor_seconds = 0.0
 
     def add(self, decisions: Iterable[Decision]) -> Counter[tuple[str, str]]:
@@ -372,4 +375,5 @@ class Tally:
             edits=tuple(it for name, counts in self._profiles.items() for it in counts.edits(name)),
             misses=tuple(self._misses),
             latest=tuple(self._latest),
+            waiting=self.waiting,
         )

@@ -18,7 +18,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally, WhyThere
+from rebalancer.agreement.binding_moment import binding_moment
+from rebalancer.agreement.decisions import DECISION_KIND, Agreement, Decision, Result, Tally, WhyThere
+from rebalancer.agreement.kept_decisions import kept_decisions
 from rebalancer.agreement.replay import SeenView, decide_again, decide_now
 from rebalancer.cluster import times
 from rebalancer.cluster.changes import ChangeLog, PodThen
@@ -35,6 +37,7 @@ from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
+from rebalancer.observe.timeline import Timeline, is_timeline
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
 from rebalancer.planning.plan import API_VERSION
@@ -62,6 +65,7 @@ TRIES = 4  # steps in which they are, one after the other; then one now and then
 TRY_AGAIN_SECONDS = 3600.0
 _LOOK_SECONDS = 0.2
 _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
+_BOOKMARK_SECONDS = 8.0  # for one that was begun anew to say how far it has come
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
@@ -167,6 +171,7 @@ class Following:
         tally = self.tally
         upto = version_number(inputs.snapshot.recording.listings[PODS.plural].resource_version)
         if not self._arrived(upto, api):
+            tally.waiting = self._log.binds
             self._known(inputs, began, claims=False)
             return None  # a later step sees it
         changes = self._log.since_taken()
@@ -223,6 +228,7 @@ class Following:
         by_result = tally.add(found)
         tally.left_out += bindings - len(chosen)
         self._log.take(upto)
+        tally.waiting = self._log.binds
         tally.gaps = self._log.gaps
         self._known(inputs, began)
         return Step(
@@ -254,7 +260,14 @@ class Following:
                 where=api.host,
                 hint="decisions are compared by watches; is a proxy in between?",
             )
-        limit = api.retries.run.within(_ARRIVING_SECONDS)
+        if self._has_arrived_within(_ARRIVING_SECONDS, version, api):
+            return True
+        # Where no pod changes, no event says that nothing has happened: a bookmark does.
+        self._cluster.hurry((PODS, NODES))
+        return self._has_arrived_within(_BOOKMARK_SECONDS, version, api)
+
+    def _has_arrived_within(self, seconds: float, version: int, api: RawApi) -> bool:
+        limit = api.retries.run.within(seconds)
         while self._log.reached(PODS) < version and limit.seconds_left > 0:
             time.sleep(_LOOK_SECONDS / 10)
         return self._log.reached(PODS) >= version
@@ -379,24 +392,21 @@ def watch_agreement(
 def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path | None) -> WhyThere:
     """Why a pod is where it is: as recorded when it was bound, or computed on the cluster of now without it.
 
-    ``recorded`` is what ``rebalancer agreement -o json`` wrote. Raises InputError where it has not the pod.
+    ``recorded`` is what ``rebalancer agreement -o json`` or ``rebalancer serve --decisions`` wrote. Of a
+    timeline the moment of the binding is found. Raises InputError where it has not the pod.
     """
     wanted = parse_subject(subject, namespace)
     if wanted.kind != "pod":
         raise InputError(f"{subject[:100]!a} is not a pod", hint="write pod/NAMESPACE/NAME")
     if recorded is not None:
-        report = _recorded(recorded)
         found = sorted(
-            (
-                item
-                for item in (*report.misses, *report.latest)
-                if wanted.name in (item.pod, item.pod.split("/")[-1])
-            ),
+            (item for item in _recorded(recorded) if wanted.name in (item.pod, item.pod.split("/")[-1])),
             key=lambda item: item.version,
         )
         if not found:
             hint = (
-                "the last thousand decisions and the last hundred misses are in it; without --decisions it "
+                "a report has the last thousand decisions and the last hundred misses; "
+                "without --decisions the answer "
             )
             raise InputError(
                 f"has no decision on pod {wanted.name[:200]}",
@@ -413,6 +423,11 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
         computed = f"when it was bound, at {at}, says {recorded}"
         return WhyThere(computed=computed, recorded=True, decision=found[-1])
     loaded = policy_of(options)
+    moment = None
+    if options.source is not None and is_timeline(options.source):
+        timeline = Timeline.open(options.source, options.max_dump_bytes)
+        moment = binding_moment(timeline, wanted.name, options.at, options.progress)
+        options = replace(options, at=moment)
     (inputs,) = read_inputs(options, (by_requests(loaded),), open_api(options), None, ignore_coverage=True)
     row = find_subject(inputs.snapshot, wanted).row
     pods = inputs.snapshot.pods
@@ -421,21 +436,31 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
             f"pod {wanted.name[:200]} is on no node that was read, or has finished",
             hint=f"rebalancer explain {subject[:200]}",
         )
+    computed = f"on the cluster as it was at {times.render(inputs.now)}, without the pod"
+    if moment is None:
+        computed += "; it may have been another when the pod was bound"
+    else:
+        computed += ": the first recorded moment at which it was on its node"
     return WhyThere(
-        computed=f"on the cluster as it was at {times.render(inputs.now)}, without the pod; it may have been "
-        "another when the pod was bound",
+        computed=computed,
         recorded=False,
         decision=decide_now(inputs, row),
     )
 
 
-def _recorded(path: Path) -> Agreement:
+def _recorded(path: Path) -> Sequence[Decision]:
+    """The decisions in a report of ``rebalancer agreement``, or those that ``rebalancer serve`` kept."""
+    text = read_text(path, largest=MAX_REPORT_BYTES)
+    if text.partition("\n")[0].count(f'"kind":"{DECISION_KIND}"') == 1:
+        return kept_decisions(path)
     try:
-        found = msgspec.json.decode(read_text(path, largest=MAX_REPORT_BYTES), type=Agreement)
+        found = msgspec.json.decode(text, type=Agreement)
         if (found.api_version, found.kind) != (API_VERSION, Agreement.__name__):
             raise msgspec.ValidationError(f"it is {found.kind} of {found.api_version}")
-        return found
+        return (*found.misses, *found.latest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
-            f"is not what rebalancer agreement -o json wrote: {str(error)[:200]}", where=str(path)
+            "is not what rebalancer agreement -o json or rebalancer serve --decisions wrote: "
+            f"{str(error)[:200]}",
+            where=str(path),
         ) from error

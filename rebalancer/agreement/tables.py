@@ -50,6 +50,13 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
         2,
         "dim",
     )
+    if not found.decisions and not found.waiting and not found.unpredictable:
+        lines.message("no pod was bound by a scheduler meanwhile", 2)
+    if found.waiting:
+        bound = counted(found.waiting, "more pod was", "more pods were")
+        lines.message(
+            f"{bound} bound and not compared: the watch of pods did not show in time that it is current", 2
+        )
     if found.in_another_order:
         lines.message(
             f"{found.in_another_order} of them in another order of what happened within the same seconds", 2

@@ -22,19 +22,21 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Result
 from rebalancer.agreement.following import Following, keep_agreement
+from rebalancer.agreement.kept_decisions import keep_decisions
 from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.counting import counted
 from rebalancer.deadlines import CLOSING_SECONDS, Deadline, StopRequest
-from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
+from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.execution.journal import rotate
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcomes
@@ -76,6 +78,7 @@ class ServiceOptions(RunOptions, frozen=True, kw_only=True):
     act: bool = False  # False: every replica plans, and nothing is changed
     host: str = "127.0.0.1"
     port: int = 8080  # 0: any that is free, which the log names
+    decisions: Path | None = None  # where each decision that is compared is kept
     lease_seconds: float = DURATION_SECONDS  # how long it is held without being renewed
 
 
@@ -130,6 +133,11 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         tally = following.tally
         assert tally is not None
         self._metrics.compared(by_result)
+        if step is not None and self._settings.decisions is not None:
+            try:
+                keep_decisions(self._settings.decisions, step.decisions)
+            except InputError as error:  # which ends no service
+                LOGGER.warning("%s", error)
         missed = sum(count for (_, result), count in by_result.items() if result == Result.MISSED)
         if missed:
             LOGGER.warning(

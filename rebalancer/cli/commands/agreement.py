@@ -88,7 +88,7 @@ def _refuse_before_subcommand(context: click.Context) -> None:
 @option("-n --namespace", None, "NAMESPACE", "The namespace of a name that has none.")
 @option(
     *("--decisions recorded", FILE, "FILE"),
-    "Look into what `rebalancer agreement -o json` wrote, instead of computing anew.",
+    "Look into what agreement -o json or serve --decisions wrote, instead of computing anew.",
 )
 @plan_options(**PLAN)
 @output_options(*DOCUMENT_FORMATS)
@@ -102,7 +102,7 @@ def why(
     """Explain why a pod is on its node: every node that could have taken it, by score plugin. Only reads.
 
     With --decisions as it was when the pod was bound; without, computed on the cluster as it is now, with the
-    pod taken away.
+    pod taken away. Of a timeline (--from), computed at the moment when the pod was bound.
 
     \b
     rebalancer agreement why pod/shop/api-7d9f-03

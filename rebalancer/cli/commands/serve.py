@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rebalancer import __version__
 from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
+    FILE,
     LIVE_PLAN,
     PATH,
     Text,
@@ -65,6 +66,10 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
     "--record", PATH, "FOLDER", "Write what each run read into the timeline of this folder, which plans read."
 )
 @max_size_option
+@option(
+    *("--decisions", FILE, "FILE"),
+    "Append every decision of a scheduler that is compared to this file, which agreement why reads.",
+)
 @cluster_name_option
 def serve(
     options: PlanOptions, listen: tuple[str, int], record: Path | None, max_size: int, **values: Any
@@ -79,7 +84,7 @@ def serve(
             "serve --act evicts by a policy, and none is given",
             hint="rebalancer policy init writes one; then --policy FILE",
         )
-    refuse_one_file_for_two(options, {"--journal": values["journal"]})
+    refuse_one_file_for_two(options, {"--journal": values["journal"], "--decisions": values["decisions"]})
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
     from rebalancer.traces import LEAVING_SECONDS, exported_traces  # noqa: PLC0415 - only here
 

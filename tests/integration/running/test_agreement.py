@@ -7,11 +7,14 @@ import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rebalancer.agreement import following
 from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.scheduling.registry import default_configuration
 from rebalancer.state.run_state import decode
@@ -23,14 +26,25 @@ from tests.waiting import eventually
 PODS = 12
 
 
-@pytest.fixture
-def cluster() -> Iterator[Sandbox]:
+def a_cluster(bookmark_seconds: float) -> Sandbox:
     objects = [
         {"apiVersion": "v1", "kind": "Node", **a_node(f"node-{number}", cpu=2 + number)}
         for number in range(4)
     ]
     decider = ModelDecider(default_configuration(), seed=1)
-    with Sandbox(objects, decide=decider, bookmark_seconds=0.05) as sandbox:
+    return Sandbox(objects, decide=decider, bookmark_seconds=bookmark_seconds)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Sandbox]:
+    with a_cluster(0.05) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def quiet_cluster() -> Iterator[Sandbox]:
+    """One whose server says how far a watch has come only where the watch ends."""
+    with a_cluster(3600.0) as sandbox:
         yield sandbox
 
 
@@ -78,6 +92,35 @@ def test_every_binding_is_compared_and_what_was_measured_is_kept_for_runs(
     kept = decode((tmp_path / "state.json").read_bytes(), "state.json").agreement
     assert kept is not None
     assert (kept.decisions, kept.landed) == (PODS, PODS)
+
+
+def test_bindings_are_compared_though_no_pod_changes_any_more_while_other_objects_do(
+    quiet_cluster: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_ARRIVING_SECONDS", 0.2)
+    list_again = LiveCluster.current
+    listed = [0]
+
+    def with_something_else_changed(cluster: LiveCluster, *arguments: Any, **options: Any) -> Recording:
+        """Each reading comes after a change that no watch of pods brings."""
+        listed[0] += 1
+        config_map = {"metadata": {"name": f"noise-{listed[0]}", "namespace": "default"}}
+        quiet_cluster.store.create("configmaps", config_map)
+        return list_again(cluster, *arguments, **options)
+
+    is_due = following.Following.is_due
+
+    def is_due_once_all_is_quiet(follower: following.Following) -> bool:
+        pods = quiet_cluster.store.all("pods")
+        ready = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
+        return len(ready) == 2 and is_due(follower)
+
+    monkeypatch.setattr(LiveCluster, "current", with_something_else_changed)
+    monkeypatch.setattr(following.Following, "is_due", is_due_once_all_is_quiet)
+
+    found = followed(quiet_cluster, tmp_path, monkeypatch, pods=2)
+
+    assert (found.decisions, found.waiting) == (2, 0)
 
 
 def test_so_many_decisions_as_asked_for_are_counted_though_more_came_at_once() -> None:
