@@ -1,6 +1,6 @@
 """Runs that plan again, each with many draws of where the scheduler puts replacements.
 
-python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--steer hot]
+python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--steer softTaint]
 
 One run tells little: among nodes that are alike the scheduler draws, and what a run makes of a cluster
 depends on that. Each row is a cluster of ``bench.loaded_clusters`` whose pods were made just now, as they are
@@ -30,8 +30,6 @@ from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.state.run_state import RunState
 from rebalancer_lab.simulation.cycles import SimulatedRun
 from rebalancer_lab.simulation.world import LoadShape, SimulatedCluster
-
-_STEER_NODES = "hot", "aboveCoolTo"
 
 
 @dataclass(frozen=True)
@@ -79,10 +77,9 @@ def just_made(inputs: PlanningInputs) -> PlanningInputs:
     return replace(inputs, snapshot=replace(inputs.snapshot, pods=replace(pods, columns=columns)))
 
 
-def with_steering(inputs: PlanningInputs, nodes: str) -> PlanningInputs:
-    """The same under a policy that gives these nodes the soft taint, by ``execution.steerNodes``, or none."""
-    steer = {"steer": "none"} if nodes == "none" else {"steer": "softTaint", "steer_nodes": nodes}
-    execution = inputs.policy.execution.model_copy(update=steer)
+def with_steering(inputs: PlanningInputs, steer: str) -> PlanningInputs:
+    """The same under a policy with this ``execution.steer``."""
+    execution = inputs.policy.execution.model_copy(update={"steer": steer})
     return replace(inputs, policy=inputs.policy.model_copy(update={"execution": execution}))
 
 
@@ -103,7 +100,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", default="1-4,101-106", help="FIRST-LAST, several with commas")
     parser.add_argument("--draws", type=int, default=20, help="runs on each cluster")
-    parser.add_argument("--steer", default="none", choices=("none", *_STEER_NODES), help="which nodes")
+    parser.add_argument("--steer", default="none", choices=("none", "softTaint"))
     arguments = parser.parse_args()
     print(
         f"seed  mean hot  most     > {MOST_HOT}   excess  evictions    > {MOST_EVICTIONS}"

@@ -33,7 +33,7 @@ import contextlib
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -405,8 +405,8 @@ STOPPED = EventKind(
 )
 STEERED = EventKind(
     "Steered",
-    "a node that has a soft taint while a run lasts",
-    "whether it is hot, and until when the taint may stay",
+    "a node that has a soft taint while a wave lasts",
+    "which pod must not land there and why, and until when the taint may stay",
 )
 EVENT_KINDS = (REBALANCED, REMOVED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
@@ -450,11 +450,11 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         note = f"Removed finished pod {pod.name} of {cleanup.node}: {cleanup.because}"
         self._write_on_owners(REMOVED, "removed", pod, "Remove", note)
 
-    def steered(self, nodes: Sequence[str], hot: Collection[str], until: float) -> None:
-        """Record on nodes that they have a soft taint; on hot ones first, then by name, if there are many."""
-        for node in sorted(nodes, key=lambda name: (name not in hot, name))[:MAX_NODE_EVENTS]:
-            why = "Hot" if node in hot else "Above coolTo or of unknown load"
-            note = f"{why}: a run lets the scheduler prefer other nodes, until {times.render(until)} at most"
+    def steered(self, nodes: Mapping[str, str], until: float) -> None:
+        """Record on nodes that they have a soft taint, and why; on the first ones by name of many."""
+        for node, why in sorted(nodes.items())[:MAX_NODE_EVENTS]:
+            end = times.render(until)
+            note = f"A run lets the scheduler prefer other nodes, until {end} at most: {why}"
             name = f"steered-{node}"[:200] + f".{int(until)}"
             self._write(STEERED, name, "default", _node(node), "Steer", note)
 

@@ -1,12 +1,13 @@
-"""The taints of a run: set before its first eviction, on nodes to avoid or on those that it empties.
+"""The taints of a run: set before evictions, on nodes that a wave avoids or on those that the run empties.
 
-A run may be killed between the two. So a taint's value says whose it is and until when it may stay, and the
-next run under the same lease takes it away before it evicts anything, as any run does once that time is over:
+A run may be killed before it takes them away. So a taint's value says whose it is and until when it may
+stay, and the next run under the same lease takes it away before it evicts anything, as any run does once that
+time is over:
 
     rebalancer/hot=5f0c9a1e.3b2a81d0c4f7.1795651200:PreferNoSchedule
                    lease    run          until, Unix seconds
 
-The soft taint goes with the run. Its key says hot on nodes that are only not cool too: one key is what the
+The soft taint goes with its wave. Its key says hot on nodes that only would be too: one key is what the
 right to patch nodes is narrowed to, and what people take away by hand. The taint of emptied nodes stays for
 a time after the run, so that somebody can remove them meanwhile; it was set for longer, as the run may be
 killed. From a node that was not emptied it goes with the run too.
@@ -38,7 +39,7 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Taint
 from rebalancer.errors import RebalancerError, RightsError, SafetyError, UnreachableError
-from rebalancer.planning.steering import HOT, taint_ends
+from rebalancer.planning.taints import HOT, taint_ends
 
 LOGGER = logging.getLogger(__name__)
 _ATTEMPTS = 5  # for one node that others change at the same time
@@ -66,6 +67,11 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
     def __post_init__(self) -> None:
         self._owner = f"{hashlib.sha256('/'.join(self.lease).encode()).hexdigest()[:8]}.{self.run[:12]}"
         self.until = int(self.until)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that have what was set, or may have it."""
+        return tuple(self._set)
 
     def begin(
         self, nodes: Sequence[str], left_behind: Collection[str], seen: Mapping[str, Sequence[Taint]] = {}
@@ -112,7 +118,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         failed = list[str]()
         api = self._api.finishing(seconds).within(seconds)
         until = times.render(self.until)
-        for name in self._set:
+        for name in (*self._set,):
             stays = name in staying and self._clock() < self.until
             ends = min(int(self._clock() + self._stays_seconds), int(self.until))
             value = f"{self._owner}.{ends}" if stays else None
@@ -120,6 +126,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
             try:
                 expected = self._where_it_was(name, operation)
                 self._change(api, name, value, self._is_no_other_runs, expected, renews=stays)
+                del self._set[name]
             except RebalancerError as error:
                 failed.append(name)
                 if len(failed) <= _MOST_SAID:

@@ -1,7 +1,8 @@
 """Carries out a plan wave by wave, until it is done or there is a reason to stop.
 
     before the first wave   finished pods are removed, whose removal moves no load
-    before each wave        the safety checks; moves that no longer hold are skipped
+    before each wave        the safety checks; moves that no longer hold are skipped; nodes that its moves
+                            avoid get a soft taint, and lose it when the wave is over
     within a wave           one eviction after another, each announced, requested and answered; a pod that
                             changed meanwhile is checked again; the next one is evicted once the replacement
                             of the one before is bound to a node that is acceptable
@@ -29,6 +30,7 @@ Everything that happens is published as an event; see ``events`` for who keeps w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import msgspec
@@ -124,6 +126,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     patience: Patience = msgspec.field(default_factory=Patience)
     dry_run: bool = False
     refused: str = ""  # why a plan without moves moves nothing, where that is no rest but a reason to stop
+    # Gives nodes the soft taint that moves of a wave avoid, while it is made. Raises RebalancerError.
+    tainted: Callable[[int, Sequence[Move]], AbstractContextManager[None]] = lambda _wave, _moves: (
+        nullcontext()
+    )
 
 
 def carry_out(plan: Plan, context: RunContext) -> Outcomes:
@@ -424,6 +430,14 @@ class _Run:
         left = list(moves)
         self._landed = ()
         self._has_kept = False
+        with self._context.tainted(wave, moves):
+            left = self._made(wave, left, landings)
+        self._landed = ()
+        self._stream.publish(events.WaveFinished(wave))
+        return left
+
+    def _made(self, wave: int, left: list[Move], landings: LandingPoller) -> list[Move]:
+        """Evict pods one after another, and verify their landings; the moves that have yet to be made."""
         allowed = self._context.execution.on_unexpected_landing
         while left:
             over = self._clock.why_over()
@@ -451,8 +465,6 @@ class _Run:
         if landings.evicted:
             self._verify(wave, landings)
             self._ended_at = self._clock.monotonic()
-        self._landed = ()
-        self._stream.publish(events.WaveFinished(wave))
         return left
 
     def _after_landings(self, move: Move) -> Move | None:

@@ -51,7 +51,6 @@ class PlanOptions(msgspec.Struct, frozen=True):
     assume_neutral: tuple[str, ...] = ()
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
     ignore_coverage: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
-    advise: bool = False  # also say what the plan would be if it steered, or did not
     progress: Callable[[str], None] = lambda _message: None
     # Given what was read, with the state it is judged by, before it is judged.
     observed: Callable[[Observation, RunState | None], None] = lambda _observation, _state: None

@@ -8,6 +8,7 @@ their replacements run. So a move belongs in the next wave when it cannot be mad
 * it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
 * its landing is only acceptable once the pods that this wave evicts are gone;
 * another scheduler places its replacement: which of the two decides first is not known;
+* it needs the soft taint on a node on which a replacement of this wave may land, see ``steering``;
 * its last move is of a StatefulSet, whose replacement comes when the old pod is gone, of a Job or of a
   controller of a kind that is not read, whose replacement may come long after, or a restart by a rolling
   update, which ends the old pod once the new one serves: that closes the wave.
@@ -43,6 +44,7 @@ from rebalancer.planning.landing.scenarios import MoveEffect, Scenarios
 from rebalancer.planning.plan import Move
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.taints import HOT
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
 
@@ -234,6 +236,8 @@ class Wave(msgspec.Struct, frozen=True):
     scheduler: int | None = None  # which places its replacements; None: none so far
     closed: bool = False  # its last pod is gone only when its replacement is made, or later
     disruptions: Mapping[str, int] = {}  # by budget; the next wave reads again before it spends
+    tainted: frozenset[int] = frozenset()  # rows of the nodes that have the soft taint
+    is_tainted_for_good: bool = False  # it is under way, so no other nodes get the taint
     # By namespace: the replacements beside which the pods that they replace still count in quotas.
     made: Mapping[str, tuple[PodClass, ...]] = {}
 
@@ -243,6 +247,7 @@ class AcceptedMove(msgspec.Struct, frozen=True, eq=False):
 
     evaluation: Evaluation
     later: bool  # to be made in the next wave
+    avoids: Mapping[int, str] = {}  # rows of the nodes that it needs tainted: why it must not land there
 
 
 class PlannedMove(msgspec.Struct, frozen=True, eq=False):
@@ -251,6 +256,7 @@ class PlannedMove(msgspec.Struct, frozen=True, eq=False):
     evaluation: Evaluation
     wave: int  # counted from 1
     effect: MoveEffect
+    avoids: Mapping[int, str] = {}  # as those of ``AcceptedMove``
 
     @property
     def before(self) -> FloatArray:
@@ -290,6 +296,10 @@ class PlanBuilder:
         self.used = UsedLimits.of(inputs)
         self._later: Scenarios | None = None
         self.has_tainted = False
+        self.steers = inputs.policy.execution.steer == "softTaint"
+        self._steering = prepared.steering
+        if inputs.tainted is not None:
+            self.fix_taints(inputs.tainted)
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
@@ -319,9 +329,14 @@ class PlanBuilder:
         self.evaluator.placements.forget()
         self._later = None
         self.has_tainted = True
-        for scenario in self.scenarios.all:
-            for state in (scenario.while_terminating, scenario.after_termination):
-                state.taint(taint, nodes)
+        self.scenarios.taint(taint, nodes)
+
+    def fix_taints(self, names: Sequence[str]) -> None:
+        """Make this wave with the soft taint on these nodes, which they have by now, and on no others."""
+        row_of = self._inputs.snapshot.nodes.row
+        tainted = frozenset(row_of[name] for name in names if name in row_of)
+        self._wave = replace(self._wave, tainted=tainted, is_tainted_for_good=True)
+        self.scenarios.taint(HOT, tainted)
 
     def anew(self, prepared: PreparedInputs, scenarios: int) -> PlanBuilder:
         """A builder without moves that follows so many scenarios; what it computes is bounded by these."""
@@ -376,12 +391,16 @@ class PlanBuilder:
         later = may_wait and wave.moves > 0 and has_to_wait
         wanted = self._policy.planning.confidence
         tolerated = max(1.0 - wanted / self._confidence, 0.0)
-        scenarios = self._next_scenarios() if later else self.scenarios
-        evaluation = self.evaluator.evaluate(candidate, scenarios, tolerated)
+        evaluation = self._evaluate(candidate, tolerated, later=later)
         if may_wait and not later and evaluation.only_while_terminating and wave.moves:
             # Pods that this wave evicts are still in the way; they will be gone when the next wave starts.
             later = True
-            evaluation = self.evaluator.evaluate(candidate, self._next_scenarios(), tolerated)
+            evaluation = self._evaluate(candidate, tolerated, later=later)
+        if self._may_steer(evaluation):
+            later_too = may_wait and wave.moves > 0
+            steered = self._steer(candidate, tolerated, (later,) if later or not later_too else (False, True))
+            if steered is not None:
+                return steered
         holds = self._confidence * (1.0 - evaluation.unacceptable)
         if evaluation.refused and not (evaluation.sampled and holds >= wanted):
             if evaluation.sampled and 1.0 - evaluation.unacceptable >= wanted:
@@ -389,6 +408,43 @@ class PlanBuilder:
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
         return AcceptedMove(evaluation, later)
+
+    def _evaluate(self, candidate: Candidate, tolerated: float, *, later: bool) -> Evaluation:
+        """Evaluate a move in this wave or the next, which begins without soft taints."""
+        if not (later and self._wave.tainted):
+            scenarios = self._next_scenarios() if later else self.scenarios
+            return self.evaluator.evaluate(candidate, scenarios, tolerated)
+        scenarios = self._next_scenarios()
+        scenarios.taint(HOT, ())
+        evaluation = self.evaluator.evaluate(candidate, scenarios, tolerated)
+        scenarios.taint(HOT, self._wave.tainted)  # it shares states with this wave
+        return evaluation
+
+    def _may_steer(self, evaluation: Evaluation) -> bool:
+        """Whether soft taints may be chosen for a move, which is refused for where it may land."""
+        is_chosen = self.steers and not self._wave.is_tainted_for_good
+        refused = evaluation.refused
+        return is_chosen and refused is not None and refused.reason is Reason.NO_BETTER_LANDING
+
+    def _steer(self, candidate: Candidate, tolerated: float, waves: Sequence[bool]) -> AcceptedMove | None:
+        """The move with soft taints in the first of these ``waves`` in which it holds: True is the next."""
+        for later in waves:
+            scenarios = self._next_scenarios() if later else self.scenarios
+            before = frozenset[int]() if later else self._wave.tainted
+            steered = self._steering.steer(self.evaluator, candidate, scenarios, before, tolerated)
+            scenarios.taint(HOT, self._wave.tainted)
+            if steered is not None and (later or self._leaves_landings(steered.avoids)):
+                return AcceptedMove(steered.evaluation, later, steered.avoids)
+        return None
+
+    def _leaves_landings(self, avoids: Mapping[int, str]) -> bool:
+        """Whether the replacements of this wave land as they do with the taint on these nodes as well."""
+        landings = [move.evaluation.landings() for move in self.moves if move.wave == self._wave.number]
+        if not landings:
+            return True
+        return self._steering.scores_apart and all(
+            avoids.keys().isdisjoint(item.rows.tolist()) for item in landings
+        )
 
     def _refusal_of_job(self, candidate: Candidate) -> NotMoved | None:
         """Why the Job of a pod cannot take its eviction after those of the plan so far, each a failure."""
@@ -431,6 +487,8 @@ class PlanBuilder:
         if self._wave.moves:
             self.scenarios = self._next_scenarios()
             self._later = None
+            if self._wave.tainted:
+                self.scenarios.taint(HOT, ())
             self._wave = Wave(self._wave.number + 1)
 
     def add(self, move: AcceptedMove) -> None:
@@ -445,11 +503,14 @@ class PlanBuilder:
             candidate.source, candidate.relief, evaluation.by_scenario, candidate.usage
         )
         self.used.count(candidate)
-        self._wave = replace(self._wave, moves=self._wave.moves + 1)
-        self.moves.append(PlannedMove(evaluation, self._wave.number, effect))
+        tainted = self._wave.tainted | move.avoids.keys()
+        self._wave = replace(self._wave, moves=self._wave.moves + 1, tainted=tainted)
+        self.moves.append(PlannedMove(evaluation, self._wave.number, effect, move.avoids))
         targets = self.scenarios.land(evaluation.by_scenario, evaluation.branches, candidate.usage)
         self._confidence *= 1.0 - evaluation.unacceptable
         self._move(candidate, targets)
+        if move.avoids:
+            self.scenarios.taint(HOT, tainted)
         self._inputs.on_move(len(self.moves))
 
     def resume(self, made: Sequence[Move]) -> None:

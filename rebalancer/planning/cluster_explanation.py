@@ -79,7 +79,6 @@ def explain_cluster(inputs: PlanningInputs) -> ClusterExplanation:
         )
     changeable = any(item.setting for item in plan.obstacles)
     steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
-    steps += ["rebalancer plan --advise"] if any(item.remedy for item in plan.obstacles) else []
     steps += [f"rebalancer explain pod/{plan.obstacles[0].example}"] if plan.obstacles else []
     steps += ["rebalancer plan"] if plan.kept and not (plan.hot_count or plan.moves) else []
     steps += ["rebalancer nodes"] if nearest else []

@@ -47,8 +47,6 @@ from rebalancer.planning.plan import OUT_OF_REACH
 from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 from rebalancer.scheduling.matching import Tolerations
 
-_NONE: BoolArray = np.zeros(0, np.bool_)
-
 
 class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Which nodes are hot, why, and how far they must cool; percent of allocatable by resource."""
@@ -62,8 +60,6 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     because: Mapping[int, tuple[str, ...]]  # by node row
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
     waiting: Mapping[int, str] = {}  # nodes that are not hot, yet pods wait there
-    # (nodes,) not hot, but not known to be cool either, of those that may be hot and that a pod may move to
-    warm: BoolArray = _NONE
     # (nodes, resources) hot_above where a node may be hot by it: no rule leaves the node out, and pods wait
     # there where a rule asks for that; else inf
     makes_hot: FloatArray = np.zeros((0, 0))
@@ -380,13 +376,10 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     """
     nodes = inputs.snapshot.nodes
     percent = inputs.load.percent_without(leaving)
-    known = inputs.load.known
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
-    reachable = reachable_nodes(inputs)
-    counted = np.asarray(nodes.ready & ~unschedulable & reachable, np.bool_)
+    counted = np.asarray(nodes.ready & ~unschedulable & reachable_nodes(inputs), np.bool_)
     levels = LevelBuilder(percent, inputs.load.percent_resources)
     waiting = dict[int, str]()
-    may_be_hot: BoolArray = np.zeros(len(percent), np.bool_)
     relievable = np.array([not is_virtual(node) for node in nodes.records], np.bool_)
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
@@ -403,9 +396,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
                     for row, words in waiting_nodes(rule, pressure).items()
                     if levels.eligible[row] and not levels.resources[row].any()
                 }
-        may_be_hot[rows] = group.may_be_hot & relievable[rows]
     hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
-    cool = known & ~np.any(percent > levels.cool_to, axis=1)
     return Hotness(
         hot=hot,
         resources=levels.resources,
@@ -415,7 +406,6 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
         because={row: tuple(sentences) for row, sentences in levels.because.items()},
         names=levels.names,
         waiting=waiting,
-        warm=np.asarray(may_be_hot & reachable & ~hot & ~cool, np.bool_),
         makes_hot=levels.makes_hot,
     )
 

@@ -188,10 +188,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     explains: bool = True
     # What this run has moved by an earlier plan: it counts against the limits, and no workload moves twice.
     made: tuple[Move, ...] = ()
-    # Nodes that a run which lasts has given the soft taint; None: the plan says which get it.
+    # Nodes that a run has given the soft taint for a wave which lasts; None: the plan says which get it.
     tainted: tuple[str, ...] | None = None
-    # Whether more nodes may get it than those, for a later plan of such a run.
-    steers_further: bool = False
     # Nodes that it has closed with a hard taint while they are emptied; None as for ``tainted``.
     closed: tuple[str, ...] | None = None
     # Why pods stay, by row, on nodes that are open because closing them would not empty them.

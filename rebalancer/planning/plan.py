@@ -169,6 +169,8 @@ class Move(Value, frozen=True):
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
     makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
     risk: _Chance = 0.0  # the chance that its replacement lands where it should not, which confidence bounds
+    # Nodes that have a soft taint while its wave is made, for it: why its replacement must not land there.
+    avoids: dict[str, str] = {}
 
     @property
     def is_restart(self) -> bool:
@@ -201,6 +203,15 @@ class Move(Value, frozen=True):
         known = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "workload": pod.workload}
         known |= {"controller_uid": pod.controller_uid, "from_node": self.from_node, "to_node": node, **more}
         return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
+
+
+def avoided_in(moves: Sequence[Move]) -> dict[str, str]:
+    """The nodes that some moves of a wave avoid, by name, with why nothing must land on each."""
+    reasons: dict[str, str] = {}
+    for move in moves:
+        for node, why in move.avoids.items():
+            reasons.setdefault(node, f"for {move.pod.full_name} it {why}")
+    return dict(sorted(reasons.items()))
 
 
 class Cleanup(Value, frozen=True):
@@ -313,14 +324,12 @@ class Plan(Answer, frozen=True):
     unsolved: dict[str, str] = {}  # hot node -> why it stays hot after the plan
     obstacles: tuple[Obstacle, ...] = ()  # what keeps load on these nodes, the one that keeps most first
     benefit: Benefit | None = None  # None in plans of versions that did not compute it
-    tainted: tuple[str, ...] = ()  # nodes that get the soft taint while the plan is carried out
     closed: tuple[str, ...] = ()  # nodes that have a hard taint while they are emptied, and for a time then
     closed_seconds: float = 0.0  # how long that stays once they are empty
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     protects_nothing: tuple[str, ...] = ()  # protections of the policy that match nothing: a run refuses
     warnings: tuple[str, ...] = ()
-    # Sentences on the whole plan: how many decisions of the scheduler landed as computed, where that is
-    # known, and what the plan would be if it steered, or did not, where that was asked.
+    # Sentences on the whole plan: how many decisions of the scheduler landed as computed, if that is known.
     notes: tuple[str, ...] = ()
     node_count: int = 0
     hot_count: int = 0
@@ -329,6 +338,15 @@ class Plan(Answer, frozen=True):
     expected_seconds: float = 0.0  # that its waves take, by how long replacements took before; 0: not known
     api_version: str = API_VERSION
     kind: str = KIND
+
+    @property
+    def tainted(self) -> dict[int, dict[str, str]]:
+        """By wave that has any: the nodes with a soft taint meanwhile, and why nothing must land on each."""
+        waves: dict[int, list[Move]] = {}
+        for move in self.moves:
+            if move.avoids:
+                waves.setdefault(move.wave, []).append(move)
+        return {wave: avoided_in(moves) for wave, moves in waves.items()}
 
     @property
     def hot_names(self) -> frozenset[str]:

@@ -30,7 +30,6 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.steering import advice
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 
@@ -90,18 +89,6 @@ def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str], d
 def plan_prepared(prepared: PreparedInputs) -> Plan:
     """The plan, for callers that go on to use what was prepared."""
     return build_plan(prepared, search(prepared))
-
-
-def advised(plan: Plan, inputs: PlanningInputs) -> Plan:
-    """The same plan, which also says what it would be if it steered, or did not."""
-    execution = inputs.policy.execution
-    plans = []
-    for steer, nodes in (("none", "hot"), ("softTaint", "hot"), ("softTaint", "aboveCoolTo")):
-        update = {"steer": steer, "steer_nodes": execution.steer_nodes if steer == "none" else nodes}
-        changed = execution.model_copy(update=update)
-        policy = inputs.policy.model_copy(update={"execution": changed})
-        plans.append(plan if changed == execution else make_plan(replace(inputs, policy=policy)))
-    return replace(plan, notes=(*plan.notes, *advice(*plans)))
 
 
 def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> PartialPlan:

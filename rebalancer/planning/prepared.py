@@ -34,7 +34,8 @@ from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, 
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable
 from rebalancer.planning.landing.spread import Spread
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.steering import nodes_to_steer, steered
+from rebalancer.planning.steering import Steering
+from rebalancer.planning.taints import as_a_run_has_them
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.scheduling.framework.cycle import Placement, Preemptions, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
@@ -152,7 +153,6 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
     start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
-    tainted: tuple[str, ...] = ()  # nodes that have the soft taint while the run lasts
 
     def pods_on(self, node: NodeRow) -> list[PodRow]:
         """The pods that run on a node."""
@@ -173,6 +173,11 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
         """An evaluator that has placed nothing yet, for moves that may spoil nothing for these strategies."""
         check = self.landing_check.beside(peers)
         return MoveEvaluator(self.inputs, self.schedulers, check, self.pending.waiting)
+
+    @cached_property
+    def steering(self) -> Steering:
+        """Chooses the nodes that get the soft taint for a move."""
+        return Steering(self.inputs.snapshot)
 
     @cached_property
     def disruption(self) -> Disruption:
@@ -243,11 +248,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     load = inputs.load
     leaving = pods_leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
-    tainted = inputs.tainted
-    if tainted is None or inputs.steers_further:
-        wanted = hotness.hot, hotness.warm
-        tainted = nodes_to_steer(inputs.snapshot, *wanted, inputs.policy.execution, tainted or ())
-    snapshot = steered(inputs.snapshot, tainted, inputs.closed or (), inputs.now)
+    snapshot = as_a_run_has_them(inputs.snapshot, inputs.closed or (), inputs.now)
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)
         schedulers = ProfileSchedulers(inputs)
@@ -276,7 +277,6 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         landing_check=LandingCheck(inputs, hotness, spread, settling, recent.recent_arrivals, lingering),
         start=start,
         pending=pending,
-        tainted=tainted,
     )
 
 

@@ -80,7 +80,6 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         ),
         protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),
         notes=(measured.sentence(),) if measured is not None and measured.is_known(inputs.now) else (),
-        tainted=prepared.tainted if decided.moves else (),
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
@@ -268,7 +267,17 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
         strategy=strategy.name,
         makes_room_for="" if other is None else prepared.pods.uids[other],
         risk=round(move.evaluation.unacceptable, CHANCE_DIGITS),
+        avoids=_avoids(prepared, move),
     )
+
+
+def _avoids(prepared: PreparedInputs, move: PlannedMove) -> dict[str, str]:
+    """The nodes tainted for a move, in order of name, with why its replacement must not land there."""
+    reasons: dict[str, str] = {}
+    for row, words in move.avoids.items():
+        name = prepared.nodes.names[row]
+        reasons[name] = words.removeprefix(f"{name} ")
+    return dict(sorted(reasons.items()))
 
 
 def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, float]) -> str:

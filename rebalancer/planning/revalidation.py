@@ -116,16 +116,20 @@ def next_in_wave(
     landed: Sequence[tuple[Move, str]],
     move: Move,
     progress: Progress = NOTHING_YET,
+    *,
+    tainted: Sequence[str] = (),
 ) -> str | Move:
     """Whether a move holds now that those before it in its wave have landed.
 
     ``landed`` are the moves of the wave whose replacements are bound, in their order, with the nodes of
     these. Those whose pod is live in ``prepared``, which may have been read before or since, are made in it
-    first. Limits and confidence count all moves that are made by ``progress``.
+    first. Limits and confidence count all moves that are made by ``progress``. The nodes that have the soft
+    taint in this wave are ``tainted``, and no others get it.
     Returns the move with the landings it has now, or why it does not hold.
     """
     strategies = _resumed(prepared, [*progress.made, *progress.left, move])
     builder = PlanBuilder(prepared, strategies)
+    builder.fix_taints(tainted)
     builder.resume(progress.made)
     for earlier, name in landed:
         row = _live(prepared, earlier)
@@ -144,14 +148,16 @@ def next_in_wave(
         return f"{kept.reason}: {kept.message}"
     planned = tried.moves[-1]
     strategy = next(item for item in strategies if item.name == planned.candidate.wish.strategy)
-    return _as_found(prepared, move, planned, strategy)
+    return replace(_as_found(prepared, move, planned, strategy), avoids=move.avoids)
 
 
 def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strategy: Strategy) -> Move:
     """A move with the landings that it has now, and what is said of it where these are others."""
     found = as_move(prepared, planned, strategy)
+    # A wave that is under way has its taints.
+    avoids = move.avoids if prepared.inputs.tainted is not None else found.avoids
     if found.chances == move.chances:
-        return replace(move, risk=found.risk)
+        return replace(move, risk=found.risk, avoids=avoids)
     return replace(
         move,
         landings=found.landings,
@@ -159,6 +165,7 @@ def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strate
         risk=found.risk,
         gain=found.gain,
         because=found.because,
+        avoids=avoids,
     )
 
 

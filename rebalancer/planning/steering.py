@@ -1,217 +1,145 @@
-"""Steering: a soft taint on nodes while a run lasts, so that the scheduler prefers other nodes.
+"""Steering: a soft taint on the nodes that would take a replacement and must not, while its wave is made.
 
-Most pods that stay on a hot node stay because the scheduler would put their replacements back on a hot node.
-A ``PreferNoSchedule`` taint keeps no pod away and evicts none; it costs a node points of the TaintToleration
-plugin, which the model knows as the scheduler does. A plan of a policy with ``execution.steer: softTaint`` is
-made as if the nodes that are hot had the taint already:
+Most pods that stay on a hot node stay because the scheduler would put their replacements where they must not
+land. A ``PreferNoSchedule`` taint keeps no pod away and evicts none; it costs a node points of the
+TaintToleration plugin, which the model knows as the scheduler does. With ``execution.steer: softTaint`` a
+move that is refused for its landing is tried with such taints, on as few nodes as it takes:
 
-    n1 90 %, hot     the taint is set before the first eviction, and taken away when the run ends
-    n2 60 %          its score is what it was, so ties and near ties with n1 go to n2
+    web-1 of a may land on         b 310, would be hot    c 290, would be hot    d 250    e 90, would be hot
+    b and c get the taint          10                     -10                    250      90
+    e needs none                   the scheduler prefers d as it is
 
-With ``steerNodes: aboveCoolTo`` nodes that are not hot, but not known to be cool either, get the taint too:
-what leaves the hot ones would go to those of them that have the least requested, and they soon take no more.
-Between two nodes that both have it the scores decide as they do without:
+A node gets the taint where its score is higher than that of the best node on which the replacement may land.
+What remains in doubt, equal scores and samples of large clusters, is tried: a node whose taint changes
+nothing for the move gets none.
 
-    n3 70 %, above its coolTo of 65 %    the taint too
-    n4 load unknown                      the taint too: a plan counts on no landing there
-
-Taints of this program that a run left behind count as gone: the next run takes them away before it evicts
-anything. A later plan of a run gives the taint to further nodes, those that are hot or, with ``aboveCoolTo``,
-not cool by then: the first plan has filled them. None loses it before the run ends.
-
-The strategy consolidation closes the nodes that it empties with a taint of its own, where the policy says so.
-That is a hard one, and it outlives the run: until the time in its value somebody may remove the empty node.
+All moves of a wave are made under the same taints. A later move of a wave may add to them only nodes on which
+nothing else of the wave lands; otherwise it waits for the next wave, which begins without any.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
+import msgspec
 import numpy as np
-from msgspec.structs import replace
 
-from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray
-from rebalancer.cluster.records import Node, Taint
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.counting import counted
-from rebalancer.planning.plan import Plan
-from rebalancer.policy.schema import Execution
-
-TAINT_KEY = "rebalancer/hot"
-SOFT = "PreferNoSchedule"
-HOT = Taint(key=TAINT_KEY, effect=SOFT)
-# cluster-autoscaler leaves taints with this prefix out of what it expects of new nodes, and does not take
-# a node that has one for unready (utils/taints/taints.go, StatusTaintPrefix).
-EMPTIED = Taint(key="status-taint.cluster-autoscaler.kubernetes.io/rebalancer-emptied", effect="NoSchedule")
-# Karpenter reckons with soft taints as with hard ones when it looks for room for a Pending pod, so it may add
-# a node: its nodes get none. cluster-autoscaler does not look at soft taints.
-KARPENTER_LABEL = "karpenter.sh/nodepool"
-# Who says to which pool a node belongs: the managed services, Karpenter, kops and Cluster API.
-_POOL_LABELS = (
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-    KARPENTER_LABEL,
-    "kops.k8s.io/instancegroup",
-    "cluster.x-k8s.io/deployment-name",
+from rebalancer.planning.landing.evaluation import (
+    NEGLIGIBLE,
+    Candidate,
+    Evaluation,
+    JudgedPlacement,
+    MoveEvaluator,
 )
+from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.taints import HOT, is_karpenters, is_ours
+from rebalancer.scheduling.state.cluster_state import SOFT_TAINT, ClusterState
+
+# So many nodes have the taint at most in a wave: each takes a request before it and one after it, and other
+# pods avoid them meanwhile. Moves that would need more are small ones.
+_SHARE = 1 / 6  # of the nodes
+_FEWEST_AT_MOST = 10
+_MOST_AT_MOST = 50
 
 
-def is_ours(taint: Taint) -> bool:
-    """Whether a taint is one that this program sets, of this run or another."""
-    return taint.key == TAINT_KEY and taint.effect == SOFT
+class SteeredMove(msgspec.Struct, frozen=True, eq=False):
+    """A move that holds while some nodes have the soft taint."""
+
+    evaluation: Evaluation
+    avoids: Mapping[
+        int, str
+    ]  # rows of the nodes that have it for this move alone: why it must not land there
 
 
-def left_behind(snapshot: Snapshot) -> tuple[str, ...]:
-    """The names of the nodes that have the soft taint of this program."""
-    return tuple(
-        node.metadata.name for node in snapshot.nodes.records if any(map(is_ours, node.spec.taints or ()))
-    )
+class _Chosen(msgspec.Struct, frozen=True, eq=False):
+    is_certain: bool  # by its score the scheduler prefers it, whatever else is tainted
+    why: Callable[[], str]
 
 
-def taint_ends(value: str) -> float:
-    """Until when a taint of this program may stay, in Unix seconds, by its value ``lease.run.until``.
+class Steering:
+    """Chooses the nodes that a move needs tainted."""
 
-    Anybody may write one. What this program cannot have written is over: 0.
-    """
-    *names, until = value.split(".")
-    ends = float(until) if len(names) == 2 and until.isdecimal() else 0.0
-    return ends if ends <= times.LATEST else 0.0
+    def __init__(self, snapshot: Snapshot) -> None:
+        nodes = snapshot.nodes.records
+        self._may_taint: BoolArray = np.array(
+            [not is_karpenters(node.metadata.labels or {}) for node in nodes], np.bool_
+        )
+        self._most = min(max(int(len(nodes) * _SHARE), _FEWEST_AT_MOST), _MOST_AT_MOST)
+        self._row_of = snapshot.nodes.row
+        theirs = (taint for node in nodes for taint in node.spec.taints or ())
+        # By other soft taints a node's score depends on which node has the most of them.
+        self.scores_apart = not any(taint.effect == SOFT_TAINT and not is_ours(taint) for taint in theirs)
 
+    def taint(self, state: ClusterState, names: Collection[str]) -> None:
+        """Give these nodes the soft taint in a state, and no others."""
+        state.taint(HOT, [self._row_of[name] for name in names])
 
-def closed_until(node: Node) -> float | None:
-    """Until when a node is closed by the taint of emptied nodes, in Unix seconds; None where it is not."""
-    ours = (
-        item for item in node.spec.taints or () if (item.key, item.effect) == (EMPTIED.key, EMPTIED.effect)
-    )
-    return max((taint_ends(item.value) for item in ours), default=None)
+    def steer(
+        self,
+        evaluator: MoveEvaluator,
+        candidate: Candidate,
+        scenarios: Scenarios,
+        before: frozenset[int],
+        tolerated: float,
+    ) -> SteeredMove | None:
+        """The move with as few more nodes tainted as it takes; None where no taint makes it hold.
 
+        ``before`` are the nodes that have the taint in its wave already. The scenarios are left with the
+        taints that were tried last.
+        """
+        chosen: dict[int, _Chosen] = {}
+        evaluation = None
+        scenarios.taint(HOT, before)
+        while evaluation is None or not evaluation.holds(tolerated):
+            count = len(chosen)
+            if not self._choose(evaluator, candidate, scenarios, before, chosen) or len(chosen) == count:
+                return None
+            evaluation = evaluator.evaluate(candidate, scenarios, tolerated)
+        for node in [row for row, item in chosen.items() if not item.is_certain]:
+            fewer = {row: item for row, item in chosen.items() if row != node}
+            scenarios.taint(HOT, before | fewer.keys())
+            without = evaluator.evaluate(candidate, scenarios, tolerated)
+            if without.holds(tolerated):
+                evaluation = without
+                chosen = fewer
+        return SteeredMove(evaluation, {row: item.why() for row, item in chosen.items()})
 
-def reopened(snapshot: Snapshot, now: float) -> tuple[str, ...]:
-    """The names of the nodes that were emptied, and that nobody removed while they were closed."""
-    ends = {node.metadata.name: closed_until(node) for node in snapshot.nodes.records}
-    return tuple(name for name, end in ends.items() if end is not None and end <= now)
+    def _choose(
+        self,
+        evaluator: MoveEvaluator,
+        candidate: Candidate,
+        scenarios: Scenarios,
+        before: frozenset[int],
+        chosen: dict[int, _Chosen],
+    ) -> bool:
+        """Taint what the scheduler prefers in any scenario; False where that does not help."""
+        for judged in evaluator.judged(candidate, scenarios):
+            preferred = self._preferred(judged)
+            if preferred is None or len(before | chosen.keys() | preferred.keys()) > self._most:
+                return False
+            if preferred:
+                chosen.update({row: item for row, item in preferred.items() if row not in chosen})
+                scenarios.taint(HOT, before | chosen.keys())
+        return True
 
+    def _preferred(self, judged: JudgedPlacement) -> dict[int, _Chosen] | None:
+        """The nodes, by row, that the scheduler may choose and must not.
 
-def nodes_to_steer(
-    snapshot: Snapshot,
-    hot: BoolArray,
-    warm: BoolArray,
-    execution: Execution,
-    before: Collection[str] = (),
-) -> tuple[str, ...]:
-    """The names of the nodes that have the taint; ``hot`` and ``warm`` are (nodes,).
-
-    Those that have got it ``before``, for an earlier plan of the run, keep it.
-
-    A taint on every node of a pool would change nothing for the pods that can only run there, and turn all
-    others away: where no node of a pool is cool, its hot ones alone get it. A node that is not ready or
-    cordoned takes no pods anyway. Where no node is hot, none has to be avoided for what leaves it.
-    """
-    if execution.steer == "none" or not hot.any():
-        return tuple(before)
-    table = snapshot.nodes
-    pools = defaultdict[object, list[int]](list)
-    for row, node in enumerate(table.records):
-        if table.ready[row] and not node.spec.unschedulable:
-            pools[_pool(node)].append(row)
-    steered_before = frozenset(before)
-    known = np.array([name in steered_before for name in table.names], np.bool_)
-    wider = (hot | warm | known,) if execution.steer_nodes == "aboveCoolTo" else ()
-    masks = (*wider, hot | known)  # the first that leaves a node of a pool without a taint counts
-
-    steered = list(before)
-    for rows in pools.values():
-        chosen = next((mask for mask in masks if not mask[rows].all()), known)
-        steered += [
-            table.names[row] for row in rows if chosen[row] and not is_karpenters(_labels(table.records[row]))
-        ]
-    return tuple(dict.fromkeys(steered))
-
-
-def is_karpenters(labels: Mapping[str, str]) -> bool:
-    """Whether the labels of a node say that Karpenter made it."""
-    return KARPENTER_LABEL in labels
-
-
-def steered(
-    snapshot: Snapshot, hot: Collection[str], emptied: Collection[str] = (), now: float = 0.0
-) -> Snapshot:
-    """The same cluster with the soft taint on the hot nodes alone, and with the emptied ones closed.
-
-    Those that are closed since an earlier run stay so until their time is over.
-    """
-    soft = frozenset(hot)
-    closed = frozenset(emptied)
-    table = snapshot.nodes
-    over = frozenset(reopened(snapshot, now)) - closed
-    if not (soft or closed or over or left_behind(snapshot)):
-        return snapshot
-    found = []
-    for node in table.records:
-        name = node.metadata.name
-        old = node.spec.taints or []
-        taints = [
-            item for item in old if not is_ours(item) and not (item.key == EMPTIED.key and name in over)
-        ]
-        taints += [HOT] * (name in soft)
-        taints += [EMPTIED] * (name in closed and closed_until(node) is None)
-        found.append(replace(node, spec=replace(node.spec, taints=taints or None)))
-    return replace(snapshot, nodes=replace(table, records=tuple(found)))
-
-
-def advice(without: Plan, with_taints: Plan, with_more: Plan) -> tuple[str, ...]:
-    """What is said of a plan that does not steer, one that does, and one with ``steerNodes: aboveCoolTo``.
-
-    The first sentence compares two; one follows on the third where it has other taints, and one for each
-    node whose taint lets more pods leave it.
-    """
-    counts = {len(plan.moves) for plan in (without, with_taints, with_more)}
-    if len(counts) == 1 and not (with_taints.tainted or with_more.tainted):
-        return ("execution.steer: softTaint would change nothing: no pod that stays would move with it",)
-    before = _moves_by_node(without)
-    more = {node: count - before.get(node, 0) for node, count in _moves_by_node(with_taints).items()}
-    others = [f"with execution.steerNodes: aboveCoolTo as well, {_summary(with_more)}"]
-    return (
-        f"with execution.steer: softTaint {_summary(with_taints)}; without it {_summary(without)}",
-        *(others if with_more.tainted != with_taints.tainted else ()),
-        *(
-            f"the taint on {node} lets {counted(count, 'pod')} more leave it"
-            for node, count in sorted(more.items(), key=lambda item: (-item[1], item[0]))
-            if count > 0
-        ),
-    )
-
-
-def _summary(plan: Plan) -> str:
-    """``43 pods would move, 2 of 9 hot nodes stay hot, 332 of 914 points are left``."""
-    if plan.benefit is None:
-        return "no pod moves"
-    nodes = plan.benefit.hot_nodes
-    excess = plan.benefit.excess
-    return (
-        f"{counted(plan.benefit.pods_moved, 'pod')} would move, "
-        f"{nodes.after:.0f} of {counted(round(nodes.before), 'hot node stays', 'hot nodes stay')} hot, "
-        f"{excess.after:.0f} of {excess.before:.0f} points are left"
-    )
-
-
-def _moves_by_node(plan: Plan) -> Mapping[str, int]:
-    found: dict[str, int] = defaultdict(int)
-    for move in plan.moves:
-        found[move.from_node] += 1
-    return found
-
-
-def _pool(node: Node) -> object:
-    """What tells the pools of nodes apart: the label of a pool, and the taints that keep pods out."""
-    labels = _labels(node)
-    name = next((labels[key] for key in _POOL_LABELS if key in labels), "")
-    hard = frozenset((item.key, item.value) for item in node.spec.taints or () if item.effect != SOFT)
-    return name, hard
-
-
-def _labels(node: Node) -> Mapping[str, str]:
-    return node.metadata.labels or {}
+        None where it has none to choose instead, or where a taint would not help.
+        """
+        has_taint = np.zeros(len(self._may_taint), np.bool_)
+        has_taint[list(judged.tainted)] = True
+        may_take = judged.acceptable & ~has_taint[judged.rows]
+        if not may_take.any():
+            return None
+        higher = judged.totals > judged.totals[may_take].max()
+        wrong = ~judged.acceptable & (higher | (judged.chance > NEGLIGIBLE))
+        if (wrong & (has_taint | ~self._may_taint)[judged.rows]).any():
+            return None
+        return {
+            int(judged.rows[at]): _Chosen(bool(higher[at]), partial(judged.why_not, at))
+            for at in np.flatnonzero(wrong).tolist()
+        }

@@ -355,15 +355,11 @@ class Execution(PolicyModel):
     )
     steer: Literal["none", "softTaint"] = setting(
         "none",
-        "softTaint: a PreferNoSchedule taint on hot nodes while a run evicts, not on Karpenter's.",
-    )
-    steer_nodes: Literal["hot", "aboveCoolTo"] = setting(
-        "hot",
-        "With steer: which nodes get the taint; aboveCoolTo: also those above coolTo, or of unknown load.",
+        "softTaint: a PreferNoSchedule taint, while a wave lasts, on nodes where replacements must not land.",
     )
     steer_limit: Duration = setting(
         900.0,
-        "With steer: a plan begins no wave after this time.",
+        "With steer: a wave evicts no pod after this time.",
         gt=0,
     )
 
@@ -374,12 +370,10 @@ class Execution(PolicyModel):
         return self
 
     def without_effect(self) -> Iterator[str]:
-        """A sentence on each setting that says how to steer, where the policy does not steer."""
-        steering = ("steer_nodes", "steer_limit") if self.steer == "none" else ()
-        for name in steering:
-            field = Execution.model_fields[name]
-            if getattr(self, name) != field.default:
-                yield f"execution.{field.alias} does nothing without execution.steer: softTaint"
+        """A sentence on the setting that says how to steer, where the policy does not steer."""
+        field = Execution.model_fields["steer_limit"]
+        if self.steer == "none" and self.steer_limit != field.default:
+            yield f"execution.{field.alias} does nothing without execution.steer: softTaint"
 
 
 class Safety(PolicyModel):

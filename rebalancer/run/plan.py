@@ -48,7 +48,7 @@ def make_plan_and_snapshot(options: PlanOptions, *, of_nodes: bool = False) -> t
     if of_nodes:
         inputs = planner.for_nodes(inputs)
     plan = planner.make_plan(inputs)
-    return planner.advised(plan, inputs) if options.advise else plan, inputs.snapshot
+    return plan, inputs.snapshot
 
 
 def make_reported_plan(
@@ -57,14 +57,12 @@ def make_reported_plan(
     """The plan of ``make_plan``, its policy, and by pod uid the scores behind its first moves."""
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
-    from rebalancer.planning.planner import advised, prepare_to_plan, search  # noqa: PLC0415
+    from rebalancer.planning.planner import prepare_to_plan, search  # noqa: PLC0415
     from rebalancer.planning.report import build_plan  # noqa: PLC0415
 
     prepared = prepare_to_plan(inputs)
     decided = search(prepared)
     plan = build_plan(prepared, decided)
-    if options.advise:
-        plan = advised(plan, inputs)
     return plan, prepared.policy, scheduling_tables(prepared, decided, _MAX_TABLES)
 
 

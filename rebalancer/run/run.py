@@ -22,8 +22,8 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,9 +31,9 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer import files
-from rebalancer.cluster import times
 from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import query
@@ -43,11 +43,10 @@ from rebalancer.documents import read_text_again
 from rebalancer.errors import SafetyError, StopRequestedError, UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.events import EventWriter, Subscriber
-from rebalancer.execution.journal import Journal, JournalError
+from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Outcomes, with_taints_left
-from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
@@ -67,12 +66,12 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
-from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
 from rebalancer.planning.warnings import ensure_protections
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed
 from rebalancer.run.memory import RunMemory, finding
+from rebalancer.run.taints import RunTaints
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified, why_versions_differ
 from rebalancer.signals import stop_on_signal
 from rebalancer.state.run_state import RunState, memory_seconds
@@ -226,8 +225,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
     _run_options: RunOptions
     _observers: Sequence[Subscriber]
     _show_plan: Callable[[Plan], None]
-    _tainted: tuple[str, ...] | None = None  # by this run; None before its plan
-    _closed: tuple[str, ...] | None = None  # the same
+    _taints: RunTaints | None = None  # None before its plan
+    _closed: tuple[str, ...] | None = None  # the nodes that it empties; the same
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
@@ -288,7 +287,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
         (inputs,) = read_inputs(*given, cluster=self._environment.cluster)
         # A move of a wave that has begun is placed anew after that too.
         ensure_wanted = partial(self._api.retries.run.check, "plan")
-        return replace(inputs, tainted=self._tainted, closed=self._closed, ensure_wanted=ensure_wanted)
+        tainted = None if self._taints is None else self._taints.of_wave
+        return replace(inputs, tainted=tainted, closed=self._closed, ensure_wanted=ensure_wanted)
 
     def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
         """Plan and show the plan; refuse one that must not be carried out."""
@@ -336,16 +336,24 @@ class Run(msgspec.Struct, eq=False, dict=True):
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
         replanner = _Replanner(planned, memory, self._observed)
-        self._tainted = planned.plan.tainted
         self._closed = planned.plan.closed
         emptied: set[str] = set()
         path = run_options.journal
         to_stderr = Journal(sys.stderr, self.id, time.time)
-        with (
-            to_stderr if path is None else Journal.to_file(path, self.id, time.time) as journal,
-            self._steered(planned, journal, events, emptied) as steering,
-        ):
-            replanner.renew = steering.renew
+        with to_stderr if path is None else Journal.to_file(path, self.id, time.time) as journal:
+            taints = RunTaints(
+                api=self._api,
+                lease=lease,
+                run=self.id,
+                began=self._began,
+                execution=self._policy.execution,
+                journal=journal,
+                events=events,
+                dry_run=run_options.dry_run,
+                seen=lambda: replanner.nodes_read.taints,
+            )
+            self._taints = taints
+            replanner.taints = taints
             context = RunContext(
                 run=self.id,
                 api=self._api,
@@ -356,7 +364,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
                     began=self._began,
                     max_duration_seconds=self._most_seconds,
                     stop_requested=stop.is_set,
-                    steers_for=lambda: steering.seconds,
+                    steers_for=lambda: taints.seconds,
                     slowness=self._api.client.slowness,
                 ),
                 execution=self._policy.execution,
@@ -379,67 +387,12 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 shown_to=(*events, *self._observers),
                 dry_run=run_options.dry_run,
                 refused=_no_scheduler(inputs, planned.plan),
+                tainted=taints.of_wave_with,
             )
-            outcomes = carry_out(planned.plan, context)
-            emptied.update(_emptied(planned.plan.closed, outcomes))
-        return with_taints_left(outcomes, steering.left_behind)
-
-    @contextmanager
-    def _steered(
-        self, planned: _Planned, journal: Journal, events: Sequence[EventWriter], emptied: Collection[str]
-    ) -> Iterator[_Steering]:
-        """Set the taints of the plan, and take them away at the end, with those of runs that died.
-
-        Later plans renew their time, and may steer further. Nodes ``emptied`` at the end stay closed.
-        """
-        steering = _Steering()
-        execution = self._policy.execution
-        plan = planned.plan
-        inputs = planned.inputs
-        behind = left_behind(inputs.snapshot)
-        late = reopened(inputs.snapshot, inputs.now)
-        if self._run_options.dry_run or not (plan.tainted or plan.closed or behind or late):
-            yield steering
-            return
-        if plan.tainted or plan.closed:
-            steering.seconds = execution.steer_limit
-        until = time.time() + execution.steer_limit + execution.wave_timeout
-        steered_on = list(plan.tainted)
-        set_now: list[tuple[OwnTaints, str, Sequence[str], float]] = []
-
-        def renew(later: _Planned) -> None:
-            began = time.monotonic()
-            end = time.time() + execution.steer_limit + execution.wave_timeout
-            more = [name for name in later.plan.tainted if name not in steered_on]
-            steered_on.extend(more)
-            self._tainted = tuple(steered_on)
-            for taints, word, nodes, longer in set_now:
-                taints.renew(end + longer)
-                journal.write(word, nodes=nodes, until=times.render(end + longer))
-                if nodes is steered_on:
-                    taints.begin(more, (), later.inputs.snapshot.nodes.taints)
-            for writer in events if more else ():
-                writer.steered(more, later.plan.hot_names, end)
-            if steering.seconds is not None:
-                steering.seconds = began - self._began + execution.steer_limit
-
-        with ExitStack() as stack:
-            for kind, nodes, left, end, words in (
-                (HOT, steered_on, behind, until, ("steering", "steered")),
-                (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
-            ):
-                if nodes or left:
-                    of_run = self._api, self._lease_place, self.id
-                    taints = OwnTaints(*of_run, end, time.time, kind, end - until)
-                    journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
-                    staying = emptied if kind is EMPTIED else ()
-                    stack.callback(_end, taints, journal, words[1], nodes, staying, steering.left_behind)
-                    taints.begin(nodes, left, inputs.snapshot.nodes.taints)
-                    set_now.append((taints, words[0], nodes, end - until))
-            for writer in events:
-                writer.steered(plan.tainted, plan.hot_names, until)
-            steering.renew = renew
-            yield steering
+            with taints.of_plan(planned.plan, inputs.snapshot, inputs.now, emptied):
+                outcomes = carry_out(planned.plan, context)
+                emptied.update(_emptied(planned.plan.closed, outcomes))
+        return with_taints_left(outcomes, taints.left_behind)
 
     @property
     def _run_lease(self) -> RunLease:
@@ -449,32 +402,6 @@ class Run(msgspec.Struct, eq=False, dict=True):
     def _lease_place(self) -> tuple[str, str]:
         namespace, name = self._run_options.lease.split("/")
         return namespace, name
-
-
-class _Steering(msgspec.Struct):
-    """The taints that a run has set."""
-
-    seconds: float | None = None  # of the run, after which no further wave may begin; None: they do not end
-    renew: Callable[[_Planned], None] = lambda _later: None  # for a later plan of the run
-    left_behind: set[str] = msgspec.field(default_factory=set)  # nodes from which they could not be taken
-
-
-def _end(
-    taints: OwnTaints,
-    journal: Journal,
-    event: str,
-    nodes: Sequence[str],
-    emptied: Collection[str],
-    left_behind: set[str],
-) -> None:
-    """Take the taints away that a run has set, but from nodes that it has emptied."""
-    failed = taints.end(emptied)
-    left_behind.update(failed)
-    staying = [name for name in nodes if name in emptied]
-    try:
-        journal.write(event, nodes=nodes, staying=staying or None, leftBehind=failed or None)
-    except JournalError as error:  # the outcomes of the run are still to be said
-        LOGGER.warning("that the run's taints were taken away is not in the journal: %s", error)
 
 
 def _emptied(closed: Sequence[str], outcomes: Outcomes) -> Iterator[str]:
@@ -539,9 +466,10 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     _memory: RunMemory
     _read_again: Callable[[RunState | None], PlanningInputs]
     clock: Callable[[], float] = time.time
-    renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
+    taints: RunTaints | None = None
 
     def __post_init__(self) -> None:
+        self.nodes_read: NodeTable = self._planned.inputs.snapshot.nodes
         self._read = [_views_of(self._planned.inputs)]
         self._begin(self._planned)
 
@@ -579,11 +507,11 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
         inputs = self._inputs(self._memory.now(self._planned.plan))
-        planned = _planned(replace(inputs, made=tuple(made), steers_further=bool(inputs.tainted)), waves)
+        planned = _planned(replace(inputs, made=tuple(made)), waves)
         ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
         _refuse_unverified(planned.inputs, planned.plan)
-        if planned.plan.moves:
-            self.renew(planned)  # this changes nodes, and awaits the answers whatever signal comes
+        if planned.plan.moves and self.taints is not None:
+            self.taints.renew()  # this changes nodes, and awaits the answers whatever signal comes
         self._begin(planned)
         return planned.plan
 
@@ -601,11 +529,13 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         if self._of_wave is None:
             return "too little is known of the cluster to act on"
         pairs = [(outcome.move, outcome.node) for outcome in landed]
-        return next_in_wave(self._of_wave, pairs, move, progress)
+        tainted = () if self.taints is None else self.taints.of_wave or ()
+        return next_in_wave(self._of_wave, pairs, move, progress, tainted=tainted)
 
     def _inputs(self, state: RunState | None) -> PlanningInputs:
         """Read the cluster again for the same plan, with the figures that the scheduler may still have."""
         inputs = self._read_again(state)
+        self.nodes_read = inputs.snapshot.nodes
         schedulers = []
         for scheduler in inputs.schedulers:
             read = [(now, views[scheduler.name]) for now, views in self._read if scheduler.name in views]

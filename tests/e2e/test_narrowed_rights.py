@@ -13,9 +13,10 @@ import yaml
 from rebalancer.cluster.live import open_api
 from rebalancer.cluster.records import Taint
 from rebalancer.execution.own_taints import OwnTaints
-from rebalancer.planning import steering
-from rebalancer.planning.steering import EMPTIED, SOFT, TAINT_KEY
+from rebalancer.planning.taints import EMPTIED, TAINT_KEY
+from rebalancer.planning.taints import HOT as HOT_TAINT
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
+from rebalancer.scheduling.state.cluster_state import SOFT_TAINT as SOFT
 from tests.e2e import clusters
 from tests.e2e.api import Api, ApiRefusedError, Object
 from tests.e2e.controlplane import ControlPlane
@@ -180,7 +181,7 @@ def test_our_account_may_set_its_taints_and_take_them_away(
 
 
 @pytest.mark.parametrize("seen", [{}, {"n1": [Taint(key=KEPT["key"])]}], ids=["none seen", "one seen"])
-@pytest.mark.parametrize("kind", [steering.HOT, EMPTIED], ids=["hot", "emptied"])
+@pytest.mark.parametrize("kind", [HOT_TAINT, EMPTIED], ids=["hot", "emptied"])
 def test_a_run_sets_its_taints_and_takes_them_away_with_this_right(
     control_plane: ControlPlane, kind: Taint, seen: dict[str, list[Taint]]
 ) -> None:

@@ -125,8 +125,10 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         still_terminating = self._random.random() < 0.5
         landed: list[tuple[Move, str]] = []
         evicted: list[PodRow] = []
+        tainted = sorted({name for move in moves for name in move.avoids})
+        prepared.steering.taint(state, tainted)
         for planned in moves:
-            move = self._after(landed, planned)
+            move = self._after(landed, planned, tainted)
             if move is None:
                 continue
             row = PodRow(pods.row[move.pod.namespace, move.pod.name])
@@ -152,11 +154,12 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
             yield SimulatedOutcome(move, row, node, pod_class, result, because)
             if result.ends_run(self._on_unexpected):
                 break
+        prepared.steering.taint(state, ())
         for row in evicted:
             if state.node[row] >= 0:
                 state.remove(row)
 
-    def _after(self, landed: Sequence[tuple[Move, str]], move: Move) -> Move | None:
+    def _after(self, landed: Sequence[tuple[Move, str]], move: Move, tainted: Sequence[str]) -> Move | None:
         """The next move of a wave after the landings of those before it; None where it does not hold."""
         if self.read_again is None or all(made.landing_nodes == [node] for made, node in landed):
             return move
@@ -164,7 +167,7 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
             self._of_wave = revalidate_moves(self.read_again(), [move], self._made, self._progress).prepared
         if self._of_wave is None:
             return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
-        verdict = next_in_wave(self._of_wave, landed, move, self._progress)
+        verdict = next_in_wave(self._of_wave, landed, move, self._progress, tainted=tainted)
         return self._holding(move, {move.pod.uid: verdict})
 
     def _ended(self, move: Move, *, made: bool, kept: bool = False) -> None:
@@ -347,13 +350,12 @@ class SimulatedRun:
     def carry_out(self, prepared: PreparedInputs, plan: Plan) -> list[SimulatedOutcome]:
         """What becomes of the first plan, and of those that follow, in the cluster."""
         replan = prepared.policy.execution.replan
-        tainted = plan.tainted
         closed = plan.closed
         outcomes: list[SimulatedOutcome] = []
         made: tuple[Move, ...] = ()  # by the plans before
 
         def read_again(state: RunState = self._state) -> PlanningInputs:
-            return replace(self._cluster.inputs(state), tainted=tainted, closed=closed, made=made)
+            return replace(self._cluster.inputs(state), closed=closed, made=made)
 
         while True:
             self.plans += 1
@@ -373,10 +375,8 @@ class SimulatedRun:
                 return outcomes
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
             made = tuple(item.move for item in outcomes)
-            further = replace(read_again(remembered), steers_further=bool(tainted))
-            prepared = prepare_to_plan(further)
+            prepared = prepare_to_plan(read_again(remembered))
             plan = plan_prepared(prepared)
-            tainted = plan.tainted or tainted
 
 
 def _spread(cluster: SimulatedCluster, inputs: PlanningInputs, hot_above: FloatArray | None) -> LoadSpread:

@@ -54,11 +54,6 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 )
 @cluster_name_option
 @detailed_exitcode_option
-@click.option(
-    "--advise",
-    is_flag=True,
-    help="Also say what the plan would be with a soft taint on hot nodes, on more nodes, or on none.",
-)
 def plan(
     options: PlanOptions,
     output: Output,
@@ -68,7 +63,6 @@ def plan(
     cluster: str,
     *,
     detailed: bool,
-    advise: bool,
 ) -> int:
     """Show what would be evicted, why, and where it would land. Only reads.
 
@@ -84,7 +78,7 @@ def plan(
     """
     if cluster and options.source is not None:
         raise InputError("--cluster-name names a live cluster, and --from reads a recorded one")
-    options = replace(options, advise=advise, cluster_name=cluster)
+    options = replace(options, cluster_name=cluster)
     changes = _show_plan(options, output, choice, sort, other)
     return int(ExitCode.CHANGES if detailed and changes else ExitCode.DONE)
 
@@ -179,8 +173,6 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
         )
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
-    if options.advise:
-        raise InputError("--advise is of one plan, and --diff shows two", hint="leave one of them out")
     recorded_plan = _recorded_plan(options)
     if holds_plan(other):
         from rebalancer.planning.plan import difference  # noqa: PLC0415 - after the options are checked

@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.counting import counted
 from rebalancer.planning.inputs import PlanningInputs
@@ -234,7 +234,7 @@ class NoLanding:
         return f"it would preempt pods of lower priority on {where}, e.g. on {node} {victims}{more}"
 
 
-_NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
+NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 _ROUNDING = 1e-9  # of a sum of chances, which may be the same chance added up in another order
 
 
@@ -301,6 +301,10 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
                 least = np.minimum(least, gains.min(axis=0))
         return least
 
+    def holds(self, tolerated: float) -> bool:
+        """Whether nothing refuses the move but samples, by a chance that is ``tolerated``."""
+        return self.refused is None or (self.sampled and self.unacceptable <= tolerated)
+
     def landings(self) -> LandingDistribution:
         """The mean over all scenarios; no node where nothing is placed."""
         if not self.by_scenario:
@@ -313,6 +317,17 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         for item, weight in zip(self.by_scenario, weights.tolist(), strict=True):
             chance[np.searchsorted(rows, item.rows)] += item.chance * weight
         return LandingDistribution(rows, chance)
+
+
+class JudgedPlacement(msgspec.Struct, frozen=True, eq=False):
+    """Where the scheduler might put a replacement, and on which nodes it must not land."""
+
+    rows: IntArray  # (feasible,) nodes
+    totals: IntArray  # (feasible,) scores
+    chance: FloatArray  # (feasible,) of being chosen
+    acceptable: BoolArray  # (feasible,)
+    tainted: frozenset[int]  # the rows of nodes that have the soft taint of a run
+    why_not: Callable[[int], str]  # of one of them, in words that begin with its name; empty where it is
 
 
 class _Score(msgspec.Struct, frozen=True, eq=False):
@@ -341,7 +356,7 @@ class _InScenario(msgspec.Struct, eq=False):
     @property
     def refuses(self) -> bool:
         """Whether a landing is not acceptable, whose chance does not matter where no samples are taken."""
-        return self.worst.unacceptable > _NEGLIGIBLE
+        return self.worst.unacceptable > NEGLIGIBLE
 
     @property
     def acceptable(self) -> Iterator[Landings]:
@@ -376,7 +391,7 @@ def placement_key(candidate: Candidate, state: ClusterState, predecessor: Predec
     """What placements depend on beside the state: the same for alike pods that leave the same node."""
     apart = predecessor is Predecessor.GONE and candidate.row in state.apart
     kind = ~candidate.row if apart else state.pod_class[candidate.row]
-    return kind, candidate.replacement, candidate.source, predecessor
+    return kind, candidate.replacement, candidate.source, predecessor, state.added_soft_taint
 
 
 def placements_of(
@@ -462,7 +477,7 @@ class MoveEvaluator:
             tuple(each for item in shown for each in item.acceptable),
             refused,
             sampled,
-            stays and self._holds_later(candidate, found, tolerated + _ROUNDING if sampled else _NEGLIGIBLE),
+            stays and self._holds_later(candidate, found, tolerated + _ROUNDING if sampled else NEGLIGIBLE),
             *self._lost(candidate, scenarios, landings),
         )
 
@@ -504,7 +519,7 @@ class MoveEvaluator:
             if score is None:
                 score = self._score(candidate, found, placement, is_over=False)
                 found.scores[id(placement.chance)] = score
-            if is_later and score.unacceptable > _NEGLIGIBLE:
+            if is_later and score.unacceptable > NEGLIGIBLE:
                 found.bad_later.append(placement)
             if score.unacceptable > found.worst.unacceptable:
                 found.worst = score
@@ -600,36 +615,73 @@ class MoveEvaluator:
             why = placement.rejected or self.no_landing.why(candidate.replacement)
             return _Score(1.0, refusal=partial(NotMoved, Reason.NO_LANDING, why))
         scenario = found.scenario
-        state = scenario.after_termination
         chance = placement.chance_from(scenario.starts)
-        possible = (chance > _NEGLIGIBLE).nonzero()[0]
+        possible = (chance > NEGLIGIBLE).nonzero()[0]
         rows = placement.feasible.take(possible)
         chance = chance.take(possible)
+        landings = self._landings(candidate, scenario, found.before, placement, rows, is_over=is_over)
+        check = self._landing_check
+        purpose = candidate.wish.purpose
+        good = check.acceptable(landings, purpose)
+        if np.count_nonzero(good) == len(good):
+            return _Score(0.0, landings, good)
+        unacceptable = float(chance[~good].sum())
+        return _Score(unacceptable, landings, good, partial(self._refusal, landings, purpose, chance, good))
+
+    def judged(self, candidate: Candidate, scenarios: Scenarios) -> Iterator[JudgedPlacement]:
+        """Each placement of a replacement in every scenario, with what all feasible nodes would be like.
+
+        Each is computed once it is asked for: what taints nodes meanwhile counts.
+        """
+        check = self._landing_check
+        purpose = candidate.wish.purpose
+        percents = scenarios.percents(candidate.source)
+        for scenario, before in zip(scenarios.all, percents, strict=True):
+            for is_later, predecessor in self._courses(candidate, scenario):
+                state = scenario.after_termination if is_later else scenario.while_terminating
+                soft_taint = state.added_soft_taint
+                for placement in self._place(candidate, state, predecessor):
+                    rows = placement.feasible
+                    _, tainted = soft_taint or (None, frozenset())
+                    landings = self._landings(candidate, scenario, before, placement, rows, is_over=False)
+                    yield JudgedPlacement(
+                        rows=rows,
+                        totals=placement.totals,
+                        chance=placement.chance_from(scenario.starts),
+                        acceptable=check.acceptable(landings, purpose),
+                        tainted=tainted,
+                        why_not=partial(check.why_not, landings, purpose=purpose),
+                    )
+
+    def _landings(
+        self,
+        candidate: Candidate,
+        scenario: Scenario,
+        before: FloatArray,
+        placement: Placement,
+        rows: IntArray,
+        *,
+        is_over: bool,
+    ) -> Landings:
+        """What some of the feasible nodes would be like in this wave, or once it ``is_over``."""
+        state = scenario.after_termination
         usage = scenario.usage
         pod_count = state.pod_count
         if scenario.is_terminating and not is_over:
             usage = usage + scenario.terminating_usage
             pod_count = scenario.while_terminating.pod_count
-        check = self._landing_check
-        purpose = candidate.wish.purpose
-        after = check.percent_after(rows, usage, pod_count, candidate.usage)
-        landings = Landings(
+        return Landings(
             pod=candidate.row,
             source=candidate.source,
             rows=rows,
-            before=found.before,
-            after=after,
+            before=before,
+            after=self._landing_check.percent_after(rows, usage, pod_count, candidate.usage),
             points=candidate.points,
             state=state,
             placement=placement,
             replacement=candidate.replacement,
             once_gone=partial(self.once_gone, candidate, state),
         )
-        good = check.acceptable(landings, purpose)
-        if np.count_nonzero(good) == len(good):
-            return _Score(0.0, landings, good)
-        unacceptable = float(chance[~good].sum())
-        return _Score(unacceptable, landings, good, partial(self._refusal, landings, purpose, chance, good))
 
     def _refusal(self, landings: Landings, purpose: Purpose, chance: FloatArray, good: BoolArray) -> NotMoved:
         check = self._landing_check

@@ -34,13 +34,14 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
+from rebalancer.cluster.records import Taint
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.scheduling.framework.cycle import ANY_START, Placement, Starts
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -250,6 +251,12 @@ class Scenarios:
         other._random = self._random.copy()
         other.all = [scenario.copy() for scenario in self.all]
         return other
+
+    def taint(self, taint: Taint, nodes: Collection[int]) -> None:
+        """Give these nodes a taint in every scenario, and no others; see ``ClusterState.taint``."""
+        for scenario in self.all:
+            for state in (scenario.while_terminating, scenario.after_termination):
+                state.taint(taint, nodes)
 
     def only(self, most: int) -> Scenarios:
         """The first scenarios, to estimate with; what is planned for certain must hold in all of them."""

@@ -167,7 +167,7 @@ class Consolidation(Strategy):
 
     def groups(self, plan: PlanBuilder) -> Iterator[Iterator[PodRow]]:
         """Node by node, in an order; none on which pods may land, and no more pods after one that stays."""
-        from rebalancer.planning.steering import EMPTIED  # noqa: PLC0415 - imports numpy
+        from rebalancer.planning.taints import EMPTIED  # noqa: PLC0415 - imports numpy
 
         if plan.used.spent or self._most < 1:
             return

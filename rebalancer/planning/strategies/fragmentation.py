@@ -177,6 +177,8 @@ class Fragmentation(Strategy):
             would = f"what would leave {names[back]} may land there again"
             if made:
                 words = f"{would}; planning.aggressiveness {BOLDEST} would make room on {made[2]}"
+            elif (steered := self._made_by_steering(wanted, builder)) is not None:
+                words = f"{would}; execution.steer: softTaint would make room on {steered}"
             elif words.startswith(f"{self.prepared.pods.full_name(pod)} stays: "):
                 words = f"{would}, with planning.aggressiveness {BOLDEST} as well"
         doubtful = [f"{names[row]} {why}" for row, why in sorted(excluded.items())]
@@ -186,6 +188,15 @@ class Fragmentation(Strategy):
         if len(doubtful) > 1:
             words += f" and {len(doubtful) - 1} more"
         return words
+
+    def _made_by_steering(self, wanted: Wanted, builder: PlanBuilder) -> str | None:
+        """The node on which soft taints would make room, where the policy gives none."""
+        if builder.steers:
+            return None
+        steering = builder.copy()
+        steering.steers = True
+        made, *_ = self._made(wanted, steering)
+        return None if made is None else made[2]
 
     def _wish(self, pod: PodRow, wanted: Wanted) -> str:
         return f"it makes room on {self.prepared.nodes.names[self.prepared.node_of(pod)]} for {wanted.name}"

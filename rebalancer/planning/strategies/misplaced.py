@@ -189,7 +189,7 @@ class Misplaced(Strategy):
     @cached_property
     def _taints(self) -> Mapping[int, Sequence[Taint]]:
         """By node that has any: the taints that count."""
-        from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
+        from rebalancer.planning.taints import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
 
         ignored = (*self.settings.excluded_taints, CORDON_TAINT, EMPTIED.key, TAINT_KEY)
         only = self.settings.included_taints

@@ -17,7 +17,7 @@ from rebalancer.counting import counted
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.steering import closed_until, is_karpenters
+from rebalancer.planning.taints import closed_until, is_karpenters
 from rebalancer.policy.model import Selector
 from rebalancer.scheduling.state.cluster_state import ClusterState
 

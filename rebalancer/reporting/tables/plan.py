@@ -266,23 +266,24 @@ def _worth_showing(node: NodeReport, resource: str, lines: Lines) -> bool:
     )
 
 
-def _steered(plan: Plan) -> str:
-    """``n1, n2 (not cool)``; of many ``12 hot nodes, 9 that are not cool and 1 of unknown load``."""
+def _write_steered(lines: Lines, plan: Plan) -> None:
+    """The nodes that have a soft taint, by wave; of many how many, unless everything is to be shown."""
     tainted = plan.tainted
-    hot = plan.hot_names
-    unknown = {node.name for node in plan.nodes if node.is_unknown} - hot
-    if len(tainted) <= _FEW:
-        why = {name: " (load unknown)" if name in unknown else " (not cool)" for name in {*tainted} - hot}
-        return ", ".join(plain(name) + why.get(name, "") for name in tainted)
-    warm = len({*tainted} - hot - unknown)
-    counts = {
-        "": len(hot.intersection(tainted)),
-        f" that {'is' if warm == 1 else 'are'} not cool": warm,
-        " of unknown load": len(unknown.intersection(tainted)),
-    }
-    (kind, first), *others = ((kind, count) for kind, count in counts.items() if count)
-    said = [counted(first, "node" if kind else "hot node") + kind, *(f"{n:,}{kind}" for kind, n in others)]
-    return " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
+    nodes = {name for reasons in tainted.values() for name in reasons}
+    if lines.style.everything:
+        for wave, reasons in tainted.items():
+            each = "; ".join(f"{plain(name)}, {words(why)}" for name, why in reasons.items())
+            lines.labelled("steer    ", f"a soft taint in wave {wave} on {each}")
+    elif sum(map(len, tainted.values())) <= _FEW:
+        waves = (f"on {', '.join(map(plain, reasons))} in wave {wave}" for wave, reasons in tainted.items())
+        lines.labelled("steer    ", f"a soft taint {'; '.join(waves)}")
+    else:
+        most = max(map(len, tainted.values()))
+        lines.labelled(
+            "steer    ",
+            f"a soft taint on {counted(len(nodes), 'node')} in {counted(len(tainted), 'wave')}, "
+            f"on {most:,} at once at most",
+        )
 
 
 def write_benefit(lines: Lines, plan: Plan) -> None:
@@ -303,7 +304,7 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         after = f"{load.before:.0f} {arrow} {load.after:.0f} % {hottest.resource}"
         lines.labelled("hottest  ", f"{hottest.name} {after}")
     if plan.tainted:
-        lines.labelled("steer    ", f"a soft taint on {_steered(plan)} while the run lasts")
+        _write_steered(lines, plan)
     if plan.closed:
         named = ", ".join(map(plain, plan.closed[:_FEW]))
         if len(plan.closed) > _FEW:

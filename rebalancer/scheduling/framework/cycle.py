@@ -407,7 +407,14 @@ class Scheduler:
             if raw is not None:
                 others = plugin.other_raw_scores(state, pod_class)
                 changing.append(RawScores(plugin, self.profile.weights[plugin.name], raw, others))
-        return ClassScores(cycle.static, changing, feasible)
+        static = cycle.static
+        if state.added_soft_taint is not None:
+            taint, nodes = state.added_soft_taint
+            if not Tolerations(state.classes[pod_class].spec.tolerations).tolerate(taint):
+                tainted = np.zeros(len(state.nodes), np.int64)
+                tainted[list(nodes)] = 1
+                static = static.with_more(TAINTS, tainted)
+        return ClassScores(static, changing, feasible)
 
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""

@@ -88,6 +88,17 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
         may_be_others = any(item.others is not NO_OTHER_SCORES for item in known)
         return cls(order, known, added, compared, may_be_others)
 
+    def with_more(self, plugin: str, more: IntArray) -> StaticScores:
+        """The same where one plugin, if it scores the class, has (nodes,) so ``more`` raw score."""
+        before = next((item for item in self.scores if item.plugin.name == plugin), None)
+        if before is None:
+            return self
+        after = RawScores(before.plugin, before.weight, before.raw + more, before.others)
+        scores = [after if item is before else item for item in self.scores]
+        compared = [item for item in self.compared if item is not before]
+        added = self.added if len(compared) < len(self.compared) else self.added - before.weighted
+        return StaticScores(self.order, scores, added, (*compared, after), self.may_be_others)
+
 
 def _is_settled(item: RawScores) -> bool:
     """Whether the part of the total is the same, and allowed, whichever nodes are compared."""

@@ -35,6 +35,7 @@ Owner = TypeVar("Owner")
 Result = TypeVar("Result")
 UNBOUND = -1
 GONE = -2
+SOFT_TAINT = "PreferNoSchedule"
 _NOTHING = np.zeros(0, np.int64)
 # What a fingerprint counts of the pods of a class on a node.
 LIVE = 0
@@ -203,8 +204,9 @@ class ClusterState:
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
-        # A hard taint that these nodes have besides those they were read with.
+        # A hard taint that these nodes have besides those they were read with; and a soft one.
         self.added_taint: tuple[Taint, frozenset[int]] | None = None
+        self.added_soft_taint: tuple[Taint, frozenset[int]] | None = None
         # The pods of ``with_nominated``: class, node, and whether it is terminating.
         self.counted_nominated: tuple[tuple[int, int, bool], ...] = ()
         self._beside: tuple[ClusterState, ...] = ()  # the same pods, as other schedulers see them
@@ -325,10 +327,14 @@ class ClusterState:
         self.nominated.pop(pod, None)
 
     def taint(self, taint: Taint, nodes: Iterable[int]) -> None:
-        """Give these nodes a hard taint, and no others."""
-        self.added_taint = taint, frozenset(nodes)
+        """Give these nodes a taint, and no others: there may be a hard one and a soft one."""
+        rows = frozenset(nodes)
+        if taint.effect == SOFT_TAINT:
+            self.added_soft_taint = (taint, rows) if rows else None
+        else:
+            self.added_taint = taint, rows
         for state in self._beside:
-            state.added_taint = self.added_taint
+            state.taint(taint, rows)
 
     def nominate(self, pod: int, node: int) -> None:
         """Keep room on a node for an unbound pod."""
@@ -478,7 +484,8 @@ class ClusterState:
         over all pods that came, less those that went. It costs the same however many moves were made, and
         that two different states share one is as unlikely as that two files share a digest.
         """
-        return self._first, self._fingerprint, frozenset(self.nominated.items()), self.added_taint
+        nominated = frozenset(self.nominated.items())
+        return self._first, self._fingerprint, nominated, self.added_taint, self.added_soft_taint
 
     def counter(self, number: int, key: str = "", *, keep: bool = True) -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.

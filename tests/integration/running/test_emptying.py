@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster import times
-from rebalancer.planning.steering import EMPTIED, TAINT_KEY
+from rebalancer.cluster.live import open_api
+from rebalancer.execution.journal import Journal
+from rebalancer.planning.taints import EMPTIED, TAINT_KEY
+from rebalancer.policy.schema import Execution
+from rebalancer.run.taints import RunTaints
 from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
+from tests.builders import a_node, a_snapshot
 from tests.integration.running.hot_clusters import HotCluster, cluster, results
+from tests.unit.reporting.builders import a_move, a_plan
+from tests.waiting import present
 
 __all__ = ["cluster"]
 
@@ -109,22 +116,32 @@ def test_nothing_is_evicted_where_the_right_to_close_nodes_lacks(idle: HotCluste
     assert closed(idle) == {}
 
 
-def test_the_soft_taint_goes_from_a_node_that_is_emptied_too(idle: HotCluster) -> None:
-    """node-1 is hot and stays so; the others in use are above their coolTo, and have the taint too."""
-    idle.policy = (
-        idle.policy.replace("cpu: 99, memory: 99", "cpu: 80, memory: 85")
-        .replace("coolTo: {cpu: 65, memory: 75}", "coolTo: {cpu: 5, memory: 5}")
-        .replace("waveTimeout: 20s", "waveTimeout: 20s, steer: softTaint, steerNodes: aboveCoolTo")
-        .replace("minGain: 5", "minGain: 90")
-    )
-    _, outcomes = idle.run()
-    emptied = {item["move"]["from"] for item in outcomes["outcomes"]}
-    steered = {
-        node["metadata"]["name"]
-        for node in idle.sandbox.store.all("nodes")
-        if any(taint["key"] == TAINT_KEY for taint in node["spec"].get("taints") or ())
-    }
+def test_the_soft_taint_goes_with_its_wave_from_a_node_that_is_closed_too(idle: HotCluster) -> None:
+    api = open_api(idle.sandbox.write_kubeconfig(idle.folder / "kubeconfig"))
+    plan = a_plan(moves=(a_move(avoids={"node-1": "would be hot"}),), closed=("node-1",), closed_seconds=60.0)
 
-    assert emptied <= set(journal(idle)["steering"]["nodes"]) & set(closed(idle))
-    assert len(emptied) == 1
-    assert steered == set()
+    def keys() -> set[str]:
+        node = next(item for item in idle.sandbox.store.all("nodes") if item["metadata"]["name"] == "node-1")
+        return {taint["key"] for taint in node["spec"].get("taints") or ()}
+
+    with Journal.to_file(idle.folder / "journal.jsonl", "run", present) as lines:
+        taints = RunTaints(
+            api=api,
+            lease=("rebalancer", "rebalancer"),
+            run="run",
+            began=0.0,
+            execution=Execution(steer="softTaint"),
+            journal=lines,
+        )
+        before = keys()
+        with taints.of_plan(plan, a_snapshot(nodes=[a_node("node-1")]), present(), {"node-1"}):
+            assert keys() == {*before, EMPTIED.key}
+            with taints.of_wave_with(1, plan.moves):
+                assert keys() == {*before, EMPTIED.key, TAINT_KEY}
+                during = taints.of_wave
+            assert keys() == {*before, EMPTIED.key}
+
+    assert (during, taints.of_wave) == (("node-1",), None)
+
+    assert keys() == {*before, EMPTIED.key}, "it was emptied"
+    assert taints.left_behind == frozenset()

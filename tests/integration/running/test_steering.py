@@ -1,4 +1,4 @@
-"""A run that steers: its hot nodes have a soft taint while it lasts, and never longer."""
+"""A run that steers: nodes have a soft taint while a wave lasts, and never longer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode, SafetyError
-from rebalancer.execution.outcomes import PlanOfRun
 from rebalancer.execution.own_taints import OwnTaints
-from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.steering import TAINT_KEY
+from rebalancer.planning.taints import TAINT_KEY
 from rebalancer.run import run as run_module
+from rebalancer.run import taints as taints_module
 from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
 from tests.conftest import some_of
@@ -43,10 +41,13 @@ def tainted(cluster: HotCluster) -> set[str]:
     }
 
 
-def steering(cluster: HotCluster, nodes: str = "hot") -> HotCluster:
-    setting = f"execution: {{steer: softTaint, steerNodes: {nodes}, "
-    cluster.policy = cluster.policy.replace("execution: {", setting)
+def steering(cluster: HotCluster) -> HotCluster:
+    """No node may be filled above 45 %, and the scheduler prefers node-4 and node-3, which would be."""
+    cluster.policy = cluster.policy.replace("execution: {", "execution: {steer: softTaint, ").replace(
+        "minGain: 5", "minGain: 5, maxAfter: {cpu: 45, memory: 95}"
+    )
     assert "softTaint" in cluster.policy
+    assert "maxAfter" in cluster.policy
     return cluster
 
 
@@ -67,88 +68,46 @@ def while_evicting(cluster: HotCluster) -> list[set[str]]:
     return found
 
 
-def test_hot_nodes_have_the_taint_at_each_eviction_and_none_at_the_end(cluster: HotCluster) -> None:
-    seen = while_evicting(steering(cluster))
-    _, outcomes = cluster.run()
-    lines = {line["event"]: line for line in journal(cluster)}
-
-    assert set(results(outcomes)) <= {"Landed", "LandedElsewhere"}
-    assert len(seen) == cluster.evicted() > 0
-    assert {frozenset(nodes) for nodes in seen} == {frozenset(lines["steering"]["nodes"])} != {frozenset()}
-    assert tainted(cluster) == set()
-    assert lines["steered"]["nodes"] == lines["steering"]["nodes"]
-    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
-    assert {item["involvedObject"]["name"] for item in events} == set(lines["steering"]["nodes"])
-
-
-def test_nodes_that_are_only_not_cool_have_the_taint_as_long_as_hot_ones(cluster: HotCluster) -> None:
-    cluster.policy = cluster.policy.replace("coolTo: {cpu: 65,", "coolTo: {cpu: 40,")
-    seen = while_evicting(steering(cluster, "aboveCoolTo"))
-    _, outcomes = cluster.run()
-    [line] = [line for line in journal(cluster) if line["event"] == "steering"]
-    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
-
-    assert set(results(outcomes)) <= {"Landed", "LandedElsewhere"}
-    assert {frozenset(nodes) for nodes in seen} == {frozenset(line["nodes"])}
-    assert line["nodes"] == ["node-1", "node-2", "node-3"]
-    assert tainted(cluster) == set()
-    notes = {item["involvedObject"]["name"]: item["message"].partition(":")[0] for item in events}
-    assert notes == {"node-1": "Hot", "node-2": "Hot", "node-3": "Above coolTo or of unknown load"}
-
-
-def test_a_later_plan_gives_further_nodes_the_taint_and_none_has_it_at_the_end(
-    cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
+def test_the_nodes_of_a_wave_have_the_taint_at_each_of_its_evictions_and_none_afterwards(
+    cluster: HotCluster,
 ) -> None:
-    before, after = list[set[str]](), list[set[str]]()
-
-    def planned_again(plan: Plan, context: Any) -> None:
-        before.append(tainted(cluster))
-        later = replace(plan, tainted=(*plan.tainted, "node-4"))
-        context.replanner.renew(SimpleNamespace(plan=later, inputs=context.replanner.inputs))
-        after.append(tainted(cluster))
-        raise SafetyError("that is all")
-
-    monkeypatch.setattr(run_module, "carry_out", planned_again)
-    result, _ = steering(cluster).run()
-    lines = [line for line in journal(cluster) if line["event"] in ("steering", "steered")]
-    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
-
-    assert "that is all" in result.stderr
-    assert before[0] > set()
-    assert after[0] == before[0] | {"node-4"}
-    assert tainted(cluster) == set()
-    assert [set(line["nodes"]) for line in lines] == [before[0], after[0], after[0]]
-    assert {item["involvedObject"]["name"] for item in events} == after[0]
-
-
-@pytest.fixture
-def steered_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans after the first of a run, which makes one move alone, give node-4 the taint too."""
-    planned = run_module._planned
-
-    def further(inputs: PlanningInputs, waves: int = 0) -> Any:
-        found = planned(inputs, waves)
-        if not inputs.steers_further:
-            return replace(found, plan=replace(found.plan, moves=found.plan.moves[:1]))
-        return replace(found, plan=replace(found.plan, tainted=(*found.plan.tainted, "node-4")))
-
-    monkeypatch.setattr(run_module, "_planned", further)
-    monkeypatch.setattr(PlanOfRun, "is_as_planned", False)
-
-
-@pytest.mark.usefixtures("steered_further")
-def test_evictions_of_a_later_plan_begin_once_its_further_nodes_have_the_taint(cluster: HotCluster) -> None:
     seen = while_evicting(steering(cluster))
-    result, outcomes = cluster.run()
+    _, outcomes = cluster.run()
+    lines = journal(cluster)
+    set_in = {line["wave"]: line["nodes"] for line in lines if line["event"] == "steering"}
+    avoided: dict[int, set[str]] = {}
+    for item in outcomes["outcomes"]:
+        avoided.setdefault(item["move"]["wave"], set()).update(item["move"]["avoids"])
 
-    assert result.exit_code == ExitCode.DONE, result.stderr
-    assert set(results(outcomes)) <= {"Landed", "LandedElsewhere"}
-    assert seen[0] == {"node-1", "node-2"}
-    assert {frozenset(nodes) for nodes in seen[1:]} == {frozenset({"node-1", "node-2", "node-4"})}
+    assert set(results(outcomes)) == {"Landed"}
+    assert len(seen) == cluster.evicted() > 0
+    assert seen == [avoided[item["move"]["wave"]] for item in outcomes["outcomes"]]
+    assert {wave: set(nodes) for wave, nodes in set_in.items()} == avoided
+    assert all(nodes in seen for nodes in ({"node-4"}, {"node-3", "node-4"}, {"node-3"}))
+    assert {item["node"] for item in outcomes["outcomes"]}.isdisjoint({"node-3", "node-4"})
     assert tainted(cluster) == set()
 
 
-@pytest.mark.usefixtures("steered_further")
+def test_the_taints_of_a_wave_are_gone_before_the_next_one_is_looked_at(cluster: HotCluster) -> None:
+    """So a run that pauses between waves, or ends there, has none."""
+    steering(cluster).run()
+    events = [line["event"] for line in journal(cluster)]
+    said = [event for event in events if event in ("steering", "steered")]
+
+    assert len(said) > 2
+    assert said == ["steering", "steered"] * (len(said) // 2)
+
+
+def test_each_node_says_once_a_run_that_it_has_the_taint_and_why(cluster: HotCluster) -> None:
+    steering(cluster).run()
+    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
+    notes = {item["involvedObject"]["name"]: item["message"] for item in events}
+
+    assert len(events) == len(notes)
+    assert set(notes) == {"node-3", "node-4"}
+    assert notes["node-4"].endswith(" it would be at 48.0 % cpu, planning.maxAfter 45.0 %")
+
+
 @pytest.mark.parametrize(
     ("fault", "exit_code"),
     [
@@ -158,26 +117,24 @@ def test_evictions_of_a_later_plan_begin_once_its_further_nodes_have_the_taint(c
     ],
     ids=lambda value: str(getattr(value, "code", "")),
 )
-def test_where_a_further_node_cannot_get_the_taint_what_was_done_before_is_said(
+def test_where_a_node_of_a_later_wave_cannot_get_the_taint_what_was_done_before_is_said(
     cluster: HotCluster, fault: Fault, exit_code: ExitCode
 ) -> None:
-    cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-4", method="PATCH"))
+    cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-3", method="PATCH"))
     result, outcomes = steering(cluster).run()
 
     assert result.exit_code == exit_code, result.stderr
     assert results(outcomes)[0] == "Landed"
+    assert set(results(outcomes)[1:]) == {"Skipped"}
     assert cluster.evicted() == 1
     assert tainted(cluster) == set()
 
 
-@pytest.mark.usefixtures("steered_further")
-def test_a_signal_while_a_further_node_gets_the_taint_leaves_none_behind(
-    cluster: HotCluster,
-) -> None:
+def test_a_signal_while_a_node_of_a_later_wave_gets_the_taint_leaves_none_behind(cluster: HotCluster) -> None:
     pick, asked = cluster.sandbox.faults.pick, list[str]()
 
     def picked(method: str, path: str) -> Any:
-        if path == "/api/v1/nodes/node-4" and not asked:
+        if path == "/api/v1/nodes/node-3" and not asked:
             asked.append(path)  # the run waits for this answer
             os.kill(os.getpid(), signal.SIGTERM)
         return pick(method, path)
@@ -192,31 +149,34 @@ def test_a_signal_while_a_further_node_gets_the_taint_leaves_none_behind(
     assert tainted(cluster) == set()
 
 
-def test_the_last_wave_is_over_before_taints_are_that_took_long_to_renew(
-    cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began, renew, ends = present(), OwnTaints.renew, list[float]()
-    last_wave_ends = list[float]()
+def test_a_wave_is_over_before_its_taints_are(cluster: HotCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late in its run it begins, and however long it takes to set them."""
+    began, begin = present(), OwnTaints.begin
     clock = FakeTime(began)
+    ends, limits = list[float](), list[float]()
 
-    def slowly(taints: OwnTaints, until: float) -> None:
-        ends.append(until)
+    def slowly(taints: OwnTaints, *given: Any) -> None:
+        ends.append(taints.until - began)
         clock.sleep(60.0)
-        renew(taints, until)
+        begin(taints, *given)
 
-    def renewed_at_once(plan: Plan, context: Any) -> None:
-        clock.sleep(30.0)
-        context.replanner.renew(SimpleNamespace(plan=plan, inputs=context.replanner.inputs))
-        last_wave_ends.append(began + context.clock.steers_for() + context.execution.wave_timeout)
+    def one_wave(plan: Plan, context: Any) -> None:
+        clock.sleep(2000.0)
+        with context.tainted(1, plan.moves):
+            limits.append(context.clock.steers_for() + context.execution.wave_timeout)
+        assert context.clock.steers_for() is None
         raise SafetyError("that is all")
 
-    monkeypatch.setattr(run_module, "time", SimpleNamespace(time=clock.clock, monotonic=clock.clock))
-    monkeypatch.setattr(OwnTaints, "renew", slowly)
-    monkeypatch.setattr(run_module, "carry_out", renewed_at_once)
+    now = SimpleNamespace(time=clock.clock, monotonic=clock.clock)
+    monkeypatch.setattr(run_module, "time", now)
+    monkeypatch.setattr(taints_module, "time", now)
+    monkeypatch.setattr(OwnTaints, "begin", slowly)
+    monkeypatch.setattr(run_module, "carry_out", one_wave)
     result = steering(cluster).start("run", "--yes")
 
     assert "that is all" in result.stderr
-    assert [round(end - began, 3) for end in (*ends, *last_wave_ends)] == [30 + 900 + 20] * 2
+    assert limits == [2000 + 900 + 20]
+    assert [int(end) for end in ends] == [2000 + 900 + 20] or [round(end) for end in ends] == limits
     assert tainted(cluster) == set()
 
 
@@ -251,7 +211,7 @@ def test_what_a_killed_run_left_behind_is_taken_away_whatever_the_policy_says(cl
     assert tainted(cluster) == set()
 
 
-@pytest.mark.parametrize("node", ["", "node-2"], ids=["any node", "one node"])
+@pytest.mark.parametrize("node", ["", "node-4"], ids=["any node", "one node"])
 def test_nothing_is_evicted_where_the_right_to_patch_nodes_lacks(cluster: HotCluster, node: str) -> None:
     path = f"/api/v1/nodes/{node}"
     cluster.sandbox.faults.add(Fault("status", path=path, method="PATCH", code=403, times=0))
@@ -273,13 +233,13 @@ FAILURES = (
 @pytest.mark.many_cases
 @pytest.mark.parametrize("fault", some_of(FAILURES), ids=lambda fault: f"{fault.effect} {fault.code}")
 def test_one_change_of_a_node_that_fails_ends_no_run(cluster: HotCluster, fault: Fault) -> None:
-    cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-2", method="PATCH"))
+    cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-4", method="PATCH"))
     seen = while_evicting(steering(cluster))
     result, _ = cluster.run()
 
     assert result.exit_code == ExitCode.DONE, result.stderr
-    assert not cluster.sandbox.faults.pick("PATCH", "/api/v1/nodes/node-2"), "it has happened"
-    assert {frozenset(nodes) for nodes in seen} == {frozenset({"node-1", "node-2"})}
+    assert not cluster.sandbox.faults.pick("PATCH", "/api/v1/nodes/node-4"), "it has happened"
+    assert {"node-4"} in seen
     assert tainted(cluster) == set()
 
 

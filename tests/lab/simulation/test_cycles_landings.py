@@ -32,10 +32,10 @@ def test_a_cycle_plans_again_until_nothing_more_is_to_be_gained(replan: bool, pl
     assert (cycle.plans, cycle.evictions) == (plans, 3)
 
 
-@pytest.mark.parametrize(("nodes", "hot"), [("hot", 1), ("aboveCoolTo", 0)])
-def test_a_node_cools_whose_pods_would_all_go_to_one_that_soon_takes_no_more(nodes: str, hot: int) -> None:
+@pytest.mark.parametrize(("steer", "hot"), [("none", 1), ("softTaint", 0)])
+def test_a_node_cools_whose_pods_would_all_go_to_one_that_soon_takes_no_more(steer: str, hot: int) -> None:
     """Of what is requested the one that is not cool has the least, so the scheduler prefers it."""
-    policy = a_policy(execution={"steer": "softTaint", "steerNodes": nodes})
+    policy = a_policy(execution={"steer": steer})
     web, full = a_workload("web", ["hot"] * 3, cpu="100m"), a_workload("full", ["cool"], cpu="6")
     inputs = planning_inputs(
         [a_node(name, cpu=10, memory="10Gi") for name in ("hot", "warm", "cool")],
@@ -48,12 +48,12 @@ def test_a_node_cools_whose_pods_would_all_go_to_one_that_soon_takes_no_more(nod
     assert (run.after.hot, run.evictions) == (hot, 1 - hot)
 
 
-@pytest.mark.parametrize(("nodes", "hot", "evictions"), [("hot", 1, 2), ("aboveCoolTo", 0, 3)])
+@pytest.mark.parametrize(("steer", "hot", "evictions"), [("none", 1, 2), ("softTaint", 0, 3)])
 def test_the_next_plan_of_a_run_steers_past_the_node_that_the_first_has_filled(
-    nodes: str, hot: int, evictions: int
+    steer: str, hot: int, evictions: int
 ) -> None:
     """Of two cool nodes the one with the least requested takes two pods, and the third would make it hot."""
-    policy = a_policy(execution={"steer": "softTaint", "steerNodes": nodes})
+    policy = a_policy(execution={"steer": steer})
     web = [a_workload(f"web-{index}", ["hot"], cpu="100m") for index in range(6)]
     inputs = planning_inputs(
         [a_node(name, cpu=10, memory="10Gi") for name in ("hot", "first", "second")],

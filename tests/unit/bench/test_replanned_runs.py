@@ -36,10 +36,10 @@ def test_pods_made_just_now_cost_nothing_for_their_age() -> None:
     assert drawn_runs(young, 1)[0].hot == 0
 
 
-def test_runs_steer_on_the_nodes_that_they_are_told_to_and_are_otherwise_as_they_were() -> None:
+def test_runs_steer_if_they_are_told_to_and_are_otherwise_as_they_were() -> None:
     inputs = _inputs()
-    steered = with_steering(inputs, "aboveCoolTo").policy
+    steered = with_steering(inputs, "softTaint").policy
 
     assert with_steering(inputs, "none").policy == inputs.policy
-    assert (steered.execution.steer, steered.execution.steer_nodes) == ("softTaint", "aboveCoolTo")
+    assert steered.execution.steer == "softTaint"
     assert steered.model_copy(update={"execution": inputs.policy.execution}) == inputs.policy

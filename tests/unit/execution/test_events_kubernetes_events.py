@@ -85,15 +85,14 @@ def test_only_so_many_nodes_have_an_event_in_one_run() -> None:
     assert len(transport.requests) == MAX_NODE_EVENTS
 
 
-def test_nodes_that_are_hot_come_first_of_those_that_have_a_taint_and_others_are_not_called_hot() -> None:
+def test_nodes_that_have_a_taint_say_why_the_first_ones_of_many() -> None:
     api, transport = fake_api(lambda _request: Answer(201, {}))
-    warm = [f"a-{number}" for number in range(MAX_NODE_EVENTS)]
-    EventWriter(api, "run-1", lambda: NOW).steered([*warm, "z"], {"z"}, NOW)
-    first, *others = [request.body for request in transport.requests]
+    why = {f"n-{number:03d}": f"for shop/web-{number} it is hot" for number in range(MAX_NODE_EVENTS + 5)}
+    EventWriter(api, "run-1", lambda: NOW).steered(why, NOW)
+    bodies = [request.body for request in transport.requests]
 
-    assert len(others) == MAX_NODE_EVENTS - 1
-    assert (first["regarding"]["name"], first["note"][:5]) == ("z", "Hot: ")
-    assert {item["note"].partition(":")[0] for item in others} == {"Above coolTo or of unknown load"}
+    assert [body["regarding"]["name"] for body in bodies] == sorted(why)[:MAX_NODE_EVENTS]
+    assert bodies[0]["note"].endswith(" at most: for shop/web-0 it is hot")
 
 
 def test_a_run_that_stopped_has_an_event_on_its_lease() -> None:

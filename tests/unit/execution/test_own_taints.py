@@ -15,7 +15,7 @@ from rebalancer.cluster.records import Taint
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, RightsError, SafetyError, StopRequestedError, UnreachableError
 from rebalancer.execution.own_taints import OwnTaints
-from rebalancer.planning.steering import EMPTIED, TAINT_KEY
+from rebalancer.planning.taints import EMPTIED, TAINT_KEY
 from rebalancer_demo.api.bodies import json_patch
 from rebalancer_demo.objects import StatusError
 from tests.rows import rows

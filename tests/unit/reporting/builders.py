@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
@@ -33,6 +35,7 @@ def a_move(
     wave: int = 1,
     gain: float = 12.5,
     because: str = "node-0001 is hot; node-0007 has the highest total, 412 against 397 of the next",
+    avoids: Mapping[str, str] | None = None,
 ) -> Move:
     there = {"cpu": Change(before=20.0, after=43.0)}
     landings = tuple(Landing(node=node, probability=1 / len(to), load=there) for node in to)
@@ -45,6 +48,7 @@ def a_move(
         strategy="hotNodes",
         wave=wave,
         because=because,
+        avoids=dict(avoids or {}),
     )
 
 

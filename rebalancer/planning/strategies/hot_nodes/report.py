@@ -23,13 +23,13 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.report import with_pods
-from rebalancer.planning.builder import PartialPlan
+from rebalancer.planning.builder import AcceptedMove, PartialPlan
 from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.hotness import load_of_no_pod, out_of_reach
+from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NEVER_MOVE, NotMoved, Reason
-from rebalancer.planning.steering import nodes_to_steer
 from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
 
 # What the search and the state of a node say of pods that no rule keeps.
@@ -48,6 +48,7 @@ _NO_RULE = frozenset(
         Reason.HOT_TOO_BRIEFLY,
     }
 )
+_MOST_TRIED = 10  # pods, with soft taints
 _FALLS = 0.1  # points that a node's load has to fall by to be said to fall
 _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
     Reason.LIMIT.value: "by limits",
@@ -196,7 +197,7 @@ def find_obstacles(
     total = sum(points for group in by_setting.values() for _, _, points in group)
     count = sum(map(len, by_setting.values()))
     obstacles = [
-        _obstacle(prepared, setting, group, total, count) for (setting, _), group in by_setting.items()
+        _obstacle(prepared, plan, setting, group, total, count) for (setting, _), group in by_setting.items()
     ]
     # What alone keeps most comes first: changing anything else would move less.
     heaviest = lambda item: (-item.share_alone, -item.share, -item.pods, item.setting, item.reasons)  # noqa: E731
@@ -228,7 +229,9 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     return ((row, kept, amount) for (row, kept), amount in zip(found, amounts.tolist(), strict=True))
 
 
-def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float, count: int) -> Obstacle:
+def _obstacle(
+    prepared: PreparedInputs, plan: PartialPlan, setting: str, group: _Kept, total: float, count: int
+) -> Obstacle:
     points = sum(each for _, _, each in group)
     alone = [each for row, kept, each in group if _alone(prepared, row, kept)]
     example, kept, _ = max(group, key=lambda item: (item[2], prepared.pods.full_name(item[0])))
@@ -242,33 +245,28 @@ def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float
         pods_kept_alone=len(alone),
         example=prepared.pods.full_name(example),
         because=kept.message,
-        remedy=_remedy(prepared, setting, group),
+        remedy=_remedy(prepared, plan, setting, group),
     )
 
 
-def _remedy(prepared: PreparedInputs, setting: str, group: _Kept) -> str:
-    """The setting that may help where the scheduler would put replacements on nodes that must have none.
+def _remedy(prepared: PreparedInputs, plan: PartialPlan, setting: str, group: _Kept) -> str:
+    """That soft taints would send some pods elsewhere, where the scheduler would put them on bad nodes.
 
-    It is none where no further node would get a taint by it, such as the only node of a pool.
+    Each of the pods that use most is tried by itself, after the moves of the plan.
     """
-    execution = prepared.policy.execution
-    hotness = prepared.hotness
-    if setting or all(kept.node is None for _, kept, _ in group):
+    if setting or prepared.policy.execution.steer != "none":
         return ""
-    if execution.steer == "none":
-        asked = "execution.steer: softTaint"
-        changed = {"steer": "softTaint"}
-    elif execution.steer_nodes == "hot":
-        asked = "execution.steerNodes: aboveCoolTo"
-        changed = {"steer_nodes": "aboveCoolTo"}
-    else:
+    refused = [item for item in group if item[1].node is not None]
+    refused.sort(key=lambda item: (-item[2], prepared.pods.full_name(item[0])))
+    steering = plan.builder.copy()
+    steering.steers = True
+    wish = Wish("", prepared.cooler_node)
+    tried = [steering.find(prepared.candidate(row, wish)) for row, _, _ in refused[:_MOST_TRIED]]
+    steered = sum(isinstance(found, AcceptedMove) for found in tried)
+    if not steered:
         return ""
-    execution = execution.model_copy(update=changed)
-    snapshot = prepared.inputs.snapshot
-    tainted = prepared.tainted
-    if len(nodes_to_steer(snapshot, hotness.hot, hotness.warm, execution, tainted)) == len(tainted):
-        return ""
-    return f"{asked} may send them elsewhere, rebalancer plan --advise says how many"
+    least = "at least " if len(refused) > len(tried) else ""
+    return f"execution.steer: softTaint would send {least}{steered} of them elsewhere"
 
 
 def _alone(prepared: PreparedInputs, row: PodRow, kept: NotMoved) -> bool:

@@ -11,11 +11,10 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.matching import Tolerations
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import SOFT_TAINT, ClusterState
 from rebalancer.scheduling.versions.rules import NAMED_TAINT, OLD_TAINT_REASON
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
-_SOFT = "PreferNoSchedule"
 
 
 def untolerated_taints(state: ClusterState, pod_class: int) -> BoolArray:
@@ -86,7 +85,7 @@ class TaintToleration(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
         nodes = state.nodes
-        soft = np.array([taint.effect == _SOFT for taint in nodes.taints], np.bool_)
+        soft = np.array([taint.effect == SOFT_TAINT for taint in nodes.taints], np.bool_)
         untolerated = untolerated_taints(state, pod_class) & soft
         counts: IntArray = nodes.taint_counts[feasible] @ untolerated.astype(np.int64)
         return counts

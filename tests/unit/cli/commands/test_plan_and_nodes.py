@@ -305,12 +305,10 @@ def test_options_that_would_be_ignored_are_refused(
     every = rebalancer_program("nodes", "--every", "5s")
     of_report = "plan", "--from", str(tmp_path / "plan.html")
     report = rebalancer_program(*of_report, "--policy", "other.yaml")
-    advised = rebalancer_program(*of_report, "--advise")
 
-    assert {result.exit_code for result in (every, report, advised)} == {2}
+    assert {result.exit_code for result in (every, report)} == {2}
     assert "--every says how often --watch reads" in every.stderr
     assert "give --from alone" in report.stderr
-    assert "give --from alone" in advised.stderr
 
 
 def test_a_namespace_that_the_cluster_does_not_have_is_no_answer_of_nothing(

@@ -37,9 +37,7 @@ def test_the_plans_of_two_policies_are_compared_with_what_was_changed(
     assert [item["setting"] for item in answer["settings"]] == ["evictable.minAge", "limits.perWorkload"]
 
 
-@pytest.mark.parametrize(
-    "more", [("-o", "csv"), ("-o", "name"), ("-n", "shop"), ("--sort", "gain"), ("--advise",)]
-)
+@pytest.mark.parametrize("more", [("-o", "csv"), ("-o", "name"), ("-n", "shop"), ("--sort", "gain")])
 def test_a_difference_of_plans_lists_no_rows_and_advises_nothing(
     rebalancer_program: Program, dump: Path, more: tuple[str, ...]
 ) -> None:

@@ -14,8 +14,8 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
-from rebalancer.planning.steering import EMPTIED, reopened
 from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
+from rebalancer.planning.taints import EMPTIED, reopened
 from rebalancer.policy.policy_file import load_policy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration

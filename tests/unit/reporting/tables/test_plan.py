@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -140,28 +141,27 @@ def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
     assert "benefit" not in plan_table(a_plan(moves=(), benefit=a_benefit())).plain
 
 
-def test_nodes_with_a_soft_taint_that_are_not_hot_are_not_called_hot() -> None:
-    hot = [f"hot-{number}" for number in range(4)]
-    unknown = [NodeReport(name=f"new-{number}", load={}) for number in range(5)]
-    nodes = (*(a_node(name, 91.0) for name in hot), a_node("warm", 70.0, hot=False), *unknown)
+def test_nodes_with_a_soft_taint_are_named_by_wave_and_counted_where_there_are_many() -> None:
+    def steered(*waves: Sequence[str], everything: bool = False) -> str:
+        moves = [
+            a_move(wave=number, avoids=dict.fromkeys(nodes, "would be at 91.0 % cpu"))
+            for number, nodes in enumerate(waves, 1)
+        ]
+        table = plan_table(a_plan(moves=tuple(moves)), Style(everything=everything))
+        text = " ".join(table.plain.split())  # it may be wrapped
+        return text.partition(" steer ")[2].partition(" HOT NODES ")[0]
 
-    def steered(*tainted: str) -> str:
-        text = " ".join(plan_table(a_plan(nodes=nodes, tainted=tainted)).plain.split())  # it may be wrapped
-        said, end, _ = text.partition(" steer ")[2].partition(" while the run lasts")
-        return said + end
-
-    assert steered("hot-0") == "a soft taint on hot-0 while the run lasts"
-    assert steered("hot-0", "warm") == "a soft taint on hot-0, warm (not cool) while the run lasts"
-    assert steered(*hot, "warm") == "a soft taint on 4 hot nodes and 1 that is not cool while the run lasts"
-    more = steered(*hot, "warm", "gone")
-    assert more == "a soft taint on 4 hot nodes and 2 that are not cool while the run lasts"
-    assert steered("hot-0", "new-0") == "a soft taint on hot-0, new-0 (load unknown) while the run lasts"
-    more = steered(*hot, "warm", "new-0")
-    assert more == "a soft taint on 4 hot nodes, 1 that is not cool and 1 of unknown load while the run lasts"
-    more = steered("warm", *(node.name for node in unknown))
-    assert more == "a soft taint on 1 node that is not cool and 5 of unknown load while the run lasts"
-    more = steered(*(node.name for node in unknown))
-    assert more == "a soft taint on 5 nodes of unknown load while the run lasts"
+    assert steered(["n1", "n2"]) == "a soft taint on n1, n2 in wave 1"
+    assert steered(["n1"], [], ["n1"]) == "a soft taint on n1 in wave 1; on n1 in wave 3"
+    assert (
+        steered(["n1", "n2", "n3"], ["n3", "n4"])
+        == "a soft taint on 4 nodes in 2 waves, on 3 at once at most"
+    )
+    why = f"for {a_move().pod.full_name} it would be at 91.0 % cpu"
+    assert steered(["n1", "n2"], everything=True).startswith(
+        f"a soft taint in wave 1 on n1, {why}; n2, {why}"
+    )
+    assert steered([]) == ""
 
 
 def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:

@@ -149,26 +149,28 @@ def test_a_pod_on_no_node_keeps_no_node_hot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("execution", "asked"),
+    ("load", "asked"),
     [
-        ({}, "execution.steer: softTaint"),
-        ({"steer": "softTaint"}, "execution.steerNodes: aboveCoolTo"),
-        ({"steer": "softTaint", "steerNodes": "aboveCoolTo"}, ""),
+        (4.0, "execution.steer: softTaint would send 3 of them elsewhere"),
+        (7.5, ""),
     ],
 )
-def test_where_replacements_would_land_on_hot_nodes_the_setting_that_sends_them_elsewhere_is_named(
-    execution: dict[str, str], asked: str
+def test_where_replacements_would_land_on_hot_nodes_it_is_said_how_many_taints_would_send_elsewhere(
+    load: float, asked: str
 ) -> None:
     """Node b has nothing but its use, which the scheduler does not see: it gets what leaves node a."""
-    policy = a_policy(execution=execution)
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=10)]
     workloads = [a_workload("web", ["a"] * 3, cpu="2"), a_workload("full", ["c"], cpu="8")]
-    inputs = planning_inputs(nodes, workloads, policy=policy, load={"a": 90, "b": 79, "c": 60})
+    inputs = planning_inputs(
+        nodes,
+        workloads,
+        load={"a": 90, "b": 79, "c": 10 * load},
+        pod_load={**{f"web-{number}": 2.0 for number in range(3)}, "full-0": load},
+    )
     (obstacle,) = plan_of(inputs).obstacles
 
     assert (obstacle.setting, obstacle.reasons) == ("", ("NoBetterLanding",))
-    assert obstacle.remedy.startswith(asked)
-    assert bool(obstacle.remedy) == bool(asked)
+    assert obstacle.remedy == asked
     assert obstacle.sentence.endswith(obstacle.remedy or "of the movable load)")
 
 
