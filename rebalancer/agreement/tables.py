@@ -39,7 +39,7 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
     lines = Lines(style)
     colour = "yellow" if found.landed < found.decisions or not found.decisions else "green"
     share = f" ({found.share:.2%})" if found.share is not None else ""
-    lines.message(f"{headline(found.decisions, found.landed)}{share}", 0, f"bold {colour}")
+    lines.headline("", f"{headline(found.decisions, found.landed)}{share}", f"bold {colour}")
     took = found.until - found.since
     each = (
         f", {1000 * found.processor_seconds / found.decisions:.1f} ms a decision" if found.decisions else ""

@@ -84,7 +84,7 @@ def _reading() -> Iterable[Trial]:
         "at a glance",
         f"nodes {EXAMPLE}",
         lines=13,
-        says=("6 nodes: 2 hot", "mean", "p95", "hot above cpu 80 % (cool at 65 %)", "cpu +9.2"),
+        says=("6 nodes: 2 hot", "MEAN", "P95", "hot above cpu 80 % (cool at 65 %)", "cpu 9.2 above 80 %"),
         never=("of allocatab…", "scheduler's version"),
         before="3 lines a node, the reason cut before it says anything",
     )

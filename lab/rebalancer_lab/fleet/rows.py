@@ -86,7 +86,7 @@ def fleet_table(fleet: Fleet, view: View, style: Style = Style()) -> Text:
     lines = Lines(style)
     rows = fleet.clusters
     if not style.no_headers:
-        lines.add((headline(fleet, view), "bold"))
+        lines.headline("", headline(fleet, view))
     noun = "" if style.no_headers else "cluster"
     write_table(lines, [_CLUSTER, *view.columns], rows, _MAX_SHOWN, noun)
     if not style.no_headers:

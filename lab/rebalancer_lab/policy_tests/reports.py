@@ -30,7 +30,7 @@ def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text
         if report.error:
             lines.message(f"{report.cluster}: {report.error}", 0, "red")
             continue
-        lines.message(f"{report.file}: policy {report.policy} on {report.source}", 0, "bold")
+        lines.headline("", f"{report.file}: policy {report.policy} on {report.source}")
         for item in report.assertions:
             mark, colour = ("  holds ", "green") if item.holds else ("  fails ", "red")
             lines.labelled(mark, item.assertion, label_style=colour)

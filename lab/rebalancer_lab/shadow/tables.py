@@ -23,7 +23,7 @@ def shadow_table(found: Shadow, style: Style = Style()) -> Text:
 
 
 def _write_elsewhere(lines: Lines, other: Elsewhere) -> None:
-    lines.message(f"Shadow: {words(other.configuration)}", 0, "bold")
+    lines.headline("Shadow: ", words(other.configuration))
     share = f" ({other.elsewhere / other.decisions:.0%})" if other.decisions else ""
     lines.message(
         f"{other.elsewhere} of {counted(other.decisions, 'pod')}{share} would be on a node that it never "

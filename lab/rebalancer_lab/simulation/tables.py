@@ -20,7 +20,7 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
     lines = Lines(style)
     cycles = len(simulation.runs[0].cycles) if simulation.runs else 0
     every = f"every {minutes(simulation.interval_seconds)}"
-    lines.message(f"Simulation: {counted(cycles, 'cycle')}, {every}", 0, "bold")
+    lines.headline("Simulation: ", f"{counted(cycles, 'cycle')}, {every}")
     shape = f"noise {simulation.noise:.0%}, daily curve {simulation.daily:.0%}"
     shape += f", metrics averaged over {minutes(simulation.lag_seconds)}" if simulation.lag_seconds else ""
     lines.message(f"{simulation.source} at {simulation.now}; {shape}, seed {simulation.seed}", 0, "dim")
@@ -42,7 +42,7 @@ def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
 
     columns = [
         Column("POLICY", lambda run: (plain(run.policy), "bold")),
-        Column("EVICTIONS", lambda run: str(run.evictions), right=True, begins_line=True),
+        Column("EVICTIONS", lambda run: str(run.evictions), right=True),
         Column("AGAIN", lambda run: str(run.again), right=True),
         Column("UNEXPECTED", lambda run: str(run.unexpected), right=True),
         Column("OVER 80", lambda run: span(run.cycles[0].over80, run.after.over80), right=True),

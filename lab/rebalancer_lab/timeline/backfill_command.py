@@ -123,7 +123,7 @@ def _connection(loaded: LoadedPolicy, address: str | None) -> tuple[Connection, 
 def backfill_table(found: Backfilled, style: Style = Style()) -> Text:
     """What was backfilled, and what of it is not known."""
     lines = Lines(style)
-    lines.add((f"Backfilled: {counted(found.moments, 'moment')} into {plain(found.folder)}", "bold"))
+    lines.headline("Backfilled: ", f"{counted(found.moments, 'moment')} into {plain(found.folder)}")
     lines.message(f"{found.begins} to {found.ends}; {found.bytes / 1e6:.1f} MB", 0, "dim")
     lines.message(
         f"{counted(found.pods, 'pod')}, {found.from_siblings} of them with the scheduling fields of a "

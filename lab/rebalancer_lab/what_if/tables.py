@@ -40,7 +40,7 @@ _ORDER = (*(Fate.PENDING, Fate.UNPREDICTABLE, Fate.STAYS, Fate.LANDS, Fate.REMOV
 def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
     lines = Lines(style, (node.node for node in answer.nodes))
-    lines.message(f"What if: {'; '.join(answer.changes)}", 0, "bold")
+    lines.headline("What if: ", "; ".join(answer.changes))
     lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
     for warning in lines.first(answer.configuration_warnings, _MAX_REASONS, "warning"):
         lines.message(warning, 2, "yellow")
@@ -142,7 +142,7 @@ def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
     columns = [
         Column("POD", lambda item: (plain(item.pod), "bold")),
         Column("FROM", lambda item: plain(item.from_node) or "-", node=True),
-        Column("FATE", lambda item: (_WORDS[item.fate][0], _COLOURS.get(item.fate, ""))),
+        Column("FATE", lambda item: (_WORDS[item.fate][0], _COLOURS.get(item.fate, "")), phrase="{}"),
         Column(
             "TO, OR WHY",
             lambda item: (words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
@@ -194,7 +194,7 @@ def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
 def fit_table(answer: Fit, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
     lines = Lines(style, (item.node for item in answer.by_node))
-    lines.message(f"{answer.pod}: {_verdict(answer)}", 0, "bold")
+    lines.headline("", f"{answer.pod}: {_verdict(answer)}")
     lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim")
     lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim")
     lines.say_what_is_left_out()

@@ -87,17 +87,17 @@ def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
         table.add(nothing)
     table.more(len(recorded) - len(shown_lines), "line before these", indent=0, plural="lines before these")
 
-    def column(title: str, key: str, **more: bool) -> Column:
-        return Column(title, lambda line: words(str(line.get(key) or "")), **more)
+    def column(title: str, key: str, *, node: bool = False, leads: bool = False) -> Column:
+        return Column(title, lambda line: words(str(line.get(key) or "")), node=node, leads=leads)
 
     columns = [
-        column("TIME", "time"),
-        column("EVENT", "event"),
+        column("TIME", "time", leads=True),
+        column("EVENT", "event", leads=True),
         column("POD", "pod"),
         column("FROM", "from", node=True),
         Column("TO", lambda line: words(_target(line)), node=True),
         column("RESULT", "result"),
-        Column("WHY", lambda line: words(_why(line)), sentence=True, begins_line=True),
+        Column("WHY", lambda line: words(_why(line)), sentence=True),
     ]
     for run, of_run in groupby(shown_lines, lambda line: str(line.get("run", ""))):
         lines = list(of_run)

@@ -47,7 +47,7 @@ def _shares(pods: Iterable[PodOnNode | PodOfWorkload]) -> list[Column]:
 
 def explain_table(explanation: Explanation, style: Style = Style()) -> Text:
     """The explanation as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style, _nodes_of(explanation))
+    lines = Lines(style, _nodes_of(explanation), _ending_of(explanation))
     if isinstance(explanation, PodExplanation):
         _pod(lines, explanation)
     elif isinstance(explanation, WorkloadExplanation):
@@ -64,6 +64,14 @@ def _nodes_of(explanation: Explanation) -> Iterable[str]:
         table = explanation.table
         return [node.node for node in table.nodes] if table else []
     return [pod.node for pod in explanation.pods] if isinstance(explanation, WorkloadExplanation) else []
+
+
+def _ending_of(explanation: Explanation) -> str:
+    """The domain of the one node that an explanation is of: its sentences name others of the same domain."""
+    if not isinstance(explanation, NodeExplanation):
+        return ""
+    _, dot, domain = explanation.node.partition(".")
+    return f"{dot}{domain}" if any(map(str.isalpha, domain)) else ""
 
 
 def _pod(lines: Lines, pod: PodExplanation) -> None:
@@ -224,10 +232,10 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     kind, _, name = workload.workload.partition("/")
     moved = sum(1 for pod in workload.pods if pod.verdict == MOVED)
     hot = sum(1 for pod in workload.pods if pod.hot)
-    lines.labelled(
+    lines.headline(
         f"{plain(kind)} {plain(workload.namespace)}/{plain(name)}: ",
         f"{counted(len(workload.pods), 'pod')}, {hot} on hot nodes, {moved} moved by this plan",
-        label_style="bold",
+        "",
     )
     if not workload.pods:
         return
@@ -255,7 +263,7 @@ def _short_verdict(pod: PodOfWorkload) -> tuple[str, str]:
 def cluster_table(answer: ClusterExplanation, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
     lines = Lines(style, (item.node for item in answer.nearest))
-    lines.message(answer.verdict, 0, "bold")
+    lines.headline("", answer.verdict)
     lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
     lines.say_what_is_left_out()
     if answer.obstacles:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
 from rebalancer.counting import counted
+from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import API_VERSION, Answer, Figure, ListedNode, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
@@ -20,7 +22,7 @@ from rebalancer.reporting.words import plain
 _MAX_NODES = 20
 _MAX_LEVELS = 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
-_BOTH = 54  # columns of the figures of a resource and, beside them, its histogram
+_HISTOGRAM = "HISTOGRAM FROM 0 TO 100 %: TALLER IS MORE"
 _NOT_MEASURED = {"requests": "not measured"}  # what figures of a source are, instead of their age
 
 
@@ -84,6 +86,7 @@ def nodes_table(
         if chosen_by:
             of_all = counted(len((everything or listing).nodes), "node")
             lines.labelled("listed ", f"{len(listing.nodes)} of {of_all}: {chosen_by}")
+        lines.add()
     now = [replace(node, after=None) for node in listing.nodes]
     columns = [
         Column("NODE", lambda node: (plain(node.name), "bold" if node.hot else ""), node=True),
@@ -92,7 +95,12 @@ def nodes_table(
     ]
     if style.wide:
         columns[-1:-1] = [
-            *(Column(title, partial(_room, resource=name)) for title, name in _ROOM.items()),
+            *(
+                Column(
+                    title, partial(_room, resource=name), phrase=f"{title.removesuffix(' OF').lower()} {{}}"
+                )
+                for title, name in _ROOM.items()
+            ),
             Column("SCORE", lambda node: "" if node.score is None else f"{node.score:.0f}", right=True),
         ]
         if len(_origins(listing.nodes)) > 1:
@@ -138,7 +146,8 @@ def _why(node: NodeReport, *, wide: bool) -> tuple[str, str]:
     above = []
     for name, level in sorted(node.levels.items()):
         if node.load.get(name, 0.0) > level.hot_above:
-            above.append(f"{plain(name)} +{node.load[name] - level.hot_above:.1f}")
+            points = node.load[name] - level.hot_above
+            above.append(f"{plain(name)} {points:.1f} above {short_level(level.hot_above)} %")
             of_no_pod = node.of_no_pod.get(name, 0.0)
             if of_no_pod > min(level.cool_to, node.load[name] / 2):
                 above[-1] += f" ({of_no_pod:.0f} of no pod)"
@@ -149,22 +158,40 @@ def _why(node: NodeReport, *, wide: bool) -> tuple[str, str]:
     return because, "red" if node.hot else "dim"
 
 
-def _summary(lines: Lines, listing: NodeListing) -> None:
-    """How many nodes are hot or unknown, how the load is distributed, and where the figures come from."""
-    nodes = listing.nodes
-    lines.add((headline(nodes), "bold"))
-    lines.message(f"at {listing.now}, load in percent of allocatable, and nodes by load", 0, "dim")
+class _Distribution(msgspec.Struct, frozen=True):
+    """How the known loads of a resource are distributed over nodes, in percent of allocatable."""
+
+    resource: str
+    mean: float
+    p95: float
+    most: float
+    histogram: str
+
+
+def _distributions(nodes: Sequence[NodeReport], glyphs: Glyphs) -> list[_Distribution]:
+    """One for each resource that every table shows and whose load is known of some node."""
+    distributions = []
     for resource in ALWAYS_SHOWN:
         loads = known_loads(nodes, resource)
         if loads:
-            mean, p95, most = mean_p95_max(loads)
-            figures = (f"  {resource:<7}", "dim"), f"mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}   "
-            histogram = ("0 ", "dim"), (_histogram(loads, lines.style.glyphs), "cyan"), (" 100", "dim")
-            if lines.style.columns >= _BOTH or lines.style.markdown:
-                lines.add(*figures, *histogram)
-            else:
-                lines.add(*figures)
-                lines.add(" " * 9, *histogram)
+            figures = mean_p95_max(loads)
+            distributions.append(_Distribution(resource, *figures, _histogram(loads, glyphs)))
+    return distributions
+
+
+def _summary(lines: Lines, listing: NodeListing) -> None:
+    """How many nodes are hot or unknown, how the load is distributed, and where the figures come from."""
+    nodes = listing.nodes
+    lines.headline("", headline(nodes))
+    lines.labelled("cluster  ", f"{listing.source} at {listing.now}", "dim")
+    columns = [
+        Column("LOAD %", lambda of: of.resource),
+        Column("MEAN", lambda of: f"{of.mean:.0f}", right=True),
+        Column("P95", lambda of: f"{of.p95:.0f}", right=True),
+        Column("MAX", lambda of: f"{of.most:.0f}", right=True),
+        Column(_HISTOGRAM, lambda of: (of.histogram, "cyan"), phrase="0 to 100 %: {}"),
+    ]
+    write_table(lines, columns, _distributions(nodes, lines.style.glyphs))
     for levels in _levels(nodes):
         lines.message(levels, 2, "dim")
     for origin in origin_words(nodes):

@@ -23,7 +23,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     moves = [outcome.move for outcome in outcomes.outcomes]
     landings = {landing.node for move in moves for landing in move.landings if landing.node}
     lines = Lines(style, landings.union(move.from_node for move in moves))
-    lines.labelled("Outcome: ", summary_words(outcomes), "bold", "bold")
+    lines.headline("Outcome: ", summary_words(outcomes))
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     if outcomes.still_tainted:
@@ -47,13 +47,13 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         shown = tuple(outcome for outcome in shown if outcome in kept)
     said = f": {outcomes.stopped}" if outcomes.stopped else ""
     columns = [
-        Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour)),
-        Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold")),
+        Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour), leads=True),
+        Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold"), leads=True),
         Column("FROM", lambda outcome: plain(outcome.move.from_node), node=True),
-        Column("TO", lambda outcome: plain(outcome.node) or "-", node=True, begins_line=True),
+        Column("TO", lambda outcome: plain(outcome.node) or "-", node=True),
         Column("BOUND", lambda outcome: seconds_after(outcome, outcome.bound_at), right=True),
         Column("READY", lambda outcome: seconds_after(outcome, outcome.ready_at), right=True),
-        Column("WHY", lambda outcome: (_why(outcome, said, lines), "dim"), sentence=True, begins_line=True),
+        Column("WHY", lambda outcome: (_why(outcome, said, lines), "dim"), sentence=True),
     ]
     write_table(lines, columns, shown)
     lines.more(len(outcomes.outcomes) - len(shown), "move")
@@ -69,9 +69,9 @@ def _write_cleanups(lines: Lines, cleanups: Sequence[CleanupOutcome]) -> None:
     others = [item for item in cleanups if item.result.exit_code is not ExitCode.DONE]
     if others:
         columns = [
-            Column("RESULT", lambda item: (item.result.value, item.result.colour)),
-            Column("FINISHED POD", lambda item: (plain(item.cleanup.pod.full_name), "bold")),
-            Column("WHY", lambda item: (words(item.because), "dim"), sentence=True, begins_line=True),
+            Column("RESULT", lambda item: (item.result.value, item.result.colour), leads=True),
+            Column("FINISHED POD", lambda item: (plain(item.cleanup.pod.full_name), "bold"), leads=True),
+            Column("WHY", lambda item: (words(item.because), "dim"), sentence=True),
         ]
         lines.heading("CLEANUPS", "finished pods that were not removed")
         write_table(lines, columns, others, _MAX_MOVES, "finished pod")

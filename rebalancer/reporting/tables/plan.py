@@ -38,7 +38,6 @@ _SHORT_BAR = 8
 _MAX_HOT = 7
 ALWAYS_SHOWN = ("cpu", "memory")
 _NEARLY_FULL = 80.0  # percent above which any other resource is shown too
-_MAX_NAME_WIDTH = 22
 _PREFERRED = "cpu"
 _MAX_OBSTACLES = 6
 _FEW = 4  # nodes that are named one by one
@@ -47,6 +46,7 @@ _MAX_UNSOLVED = 2
 _MAX_WARNINGS = 3
 _MAX_CHANGED = 10
 _MAX_SETTINGS = 8
+_MORE_LANDINGS = "+N: N other nodes may take it; the chance is that of the node named"
 
 
 def write_moves(lines: Lines, plan: Plan) -> None:
@@ -79,6 +79,8 @@ def write_moves(lines: Lines, plan: Plan) -> None:
             more = f", {style.glyphs.more}" if len(restarted) > _MAX_RESTARTED else ""
             named = ", ".join(restarted[:_MAX_RESTARTED]) + more
             lines.message(f"{len(restarted)} restarted by a rolling update, not evicted: {named}", 2)
+        if any(len(move.landings) > 1 for move in shown):
+            lines.message(_MORE_LANDINGS, 2, "dim")
         lines.message(_risk(plan.moves), 2)
 
 
@@ -91,7 +93,7 @@ def _write_cleanups(lines: Lines, cleanups: Sequence[Cleanup]) -> None:
         Column("POD", lambda cleanup: (plain(cleanup.pod.full_name), "bold")),
         Column("NODE", lambda cleanup: plain(cleanup.node), node=True),
         Column("FOR", lambda cleanup: (plain(cleanup.strategy), "green")),
-        Column("WHY", lambda cleanup: (words(cleanup.because), "dim"), sentence=True, begins_line=True),
+        Column("WHY", lambda cleanup: (words(cleanup.because), "dim"), sentence=True),
     ]
     write_table(lines, columns, cleanups, _MAX_CLEANUPS, "finished pod")
 
@@ -146,13 +148,13 @@ def _move_columns(lines: Lines, shared: str) -> list[Column]:
         return Text(f"{change.before:.0f}{lines.style.glyphs.arrow}{change.after:.0f}")
 
     columns = [
-        Column("WAVE", lambda move: str(move.wave), right=True),
-        Column("POD", lambda move: (plain(move.pod.full_name), "bold")),
+        Column("WAVE", lambda move: str(move.wave), right=True, leads=True, phrase="wave {}"),
+        Column("POD", lambda move: (plain(move.pod.full_name), "bold"), leads=True),
         Column("FROM", lambda move: plain(move.from_node), node=True),
-        Column("LOAD", lambda move: loads(move.from_load, move), right=True),
-        Column("TO", to, node=True, begins_line=True),
-        Column("CHANCE", lambda move: f"{move.likeliest.probability:.0%}", right=True),
-        Column("THERE", lambda move: loads(move.likeliest.load, move), right=True),
+        Column("LOAD", lambda move: loads(move.from_load, move), right=True, phrase="{}"),
+        Column("TO", to, node=True),
+        Column("CHANCE", lambda move: f"{move.likeliest.probability:.0%}", right=True, phrase="{}"),
+        Column("THERE", lambda move: loads(move.likeliest.load, move), right=True, phrase="{}"),
         Column("GAIN", gain, right=True),
     ]
     if lines.style.wide:
@@ -232,22 +234,16 @@ def load_bar(lines: Lines, node: NodeReport, resource: str, *, spaced: bool = Fa
 
 
 def write_node(lines: Lines, node: NodeReport) -> None:
-    """One node's name and its bars, two to a line where they fit, for the explanation of that node."""
-    name = plain(node.name)
-    width = min(len(name), _MAX_NAME_WIDTH)  # a longer name gets a line of its own
+    """The bars of one node, a line each, for the explanation of that node."""
     resources = [name for name in _resources(node) if _worth_showing(node, name, lines)]
-    lead = f"  {name}  "
-    if len(name) > width or not resources:
-        lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
-        lead = " " * (width + 4)
-    segments = [
-        Text(f"{plain(resource)} ") + load_bar(lines, node, resource, spaced=True) for resource in resources
-    ]
-    longest = max((segment.cell_len for segment in segments), default=0)
-    abreast = 2 if len(lead) + 2 * longest + 2 <= lines.style.width else 1
-    for first in range(0, len(segments), abreast):
-        lines.add(lead, Text("  ").join(segments[first : first + abreast]))
-        lead = " " * (width + 4)
+    if not resources:
+        lines.message("no fresh figure", 2)
+        return
+    arrow = lines.style.glyphs.arrow
+    lines.message(f"percent of allocatable, now {arrow} after the plan", 2, "dim")
+    widest = max(map(len, map(plain, resources)))
+    for resource in resources:
+        lines.add(f"  {plain(resource).ljust(widest)}  ", load_bar(lines, node, resource, spaced=True))
 
 
 def _resources(node: NodeReport) -> list[str]:
@@ -390,7 +386,7 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     said = _why_nothing(plan) if moves_nothing else verdict(plan)
     idle = not (plan.hot_count or plan.moves or plan.cleanups or plan.kept)
     colour = "bold green" if idle else "bold"
-    lines.labelled("Plan: ", said, colour, "bold")
+    lines.headline("Plan: ", said, colour)
     for sentence in plan.protects_nothing:
         lines.labelled("PROTECTS NOTHING: ", f"{sentence}; a run refuses to act", "red", "bold red")
     unknown = plan.node_count - plan.known_count
@@ -531,9 +527,9 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
     lines = Lines(style)
     if difference.changed:
         differing = f"{counted(len(difference.changed), 'pod')} treated differently"
-        lines.message(f"{differing}, {counted(difference.same_moves, 'move')} the same", 0, "bold")
+        lines.headline("", f"{differing}, {counted(difference.same_moves, 'move')} the same")
     else:
-        lines.message("The plans make the same moves.", 0, "bold")
+        lines.headline("", "The plans make the same moves.")
     figures: dict[str, Sequence[object]] = {
         "policy": difference.policies,
         "moves": difference.moves,

@@ -94,7 +94,7 @@ class SnapshotInfo(Value, frozen=True):
 def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
     """The description as text."""
     lines = Lines(style)
-    lines.message(f"Snapshot: {info.source}", 0, "bold")
+    lines.headline("Snapshot: ", info.source)
     if info.recorded_at:
         lines.labelled("recorded ", f"{info.recorded_at} from {info.recorded_from or '?'}")
     if info.first_moment:

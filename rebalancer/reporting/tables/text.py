@@ -15,6 +15,7 @@ from itertools import takewhile, zip_longest
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 
 from rebalancer.counting import counted
@@ -57,8 +58,8 @@ class Glyphs(msgspec.Struct, frozen=True):
     steps: str  # of a histogram, from nothing to most
 
 
-UNICODE = Glyphs("█", "▒", "▓", "░", "→", "…", " ▁▂▃▄▅▆▇█")
-ASCII = Glyphs("#", "-", "+", ".", "->", "...", " .:-=+*#@")
+UNICODE = Glyphs("█", "▒", "▓", "░", "→", "…", "·▁▂▃▄▅▆▇█")
+ASCII = Glyphs("#", "-", "+", ".", "->", "...", "_.:-=+*#@")
 
 
 class Style(msgspec.Struct, frozen=True):
@@ -108,13 +109,17 @@ class Lines:
     list or paragraphs, none of them wrapped. Only lines laid out by hand, such as bars, are a block of code.
     """
 
-    def __init__(self, style: Style, nodes: Iterable[str] = ()) -> None:
-        """``nodes`` are the names whose common ending is left out of rows and sentences on a terminal."""
+    def __init__(self, style: Style, nodes: Iterable[str] = (), ending: str = "") -> None:
+        """``nodes`` are the names whose common ending is left out of rows and sentences on a terminal.
+
+        Where only one node is named as such, its ``ending`` is given instead.
+        """
         self.style = style
         self._text = Text()
         self._block = ""  # of Markdown that is being written: code, list, or none
         self._blank = False  # whether a blank line of Markdown was written last
-        self._ending = common_ending(nodes) if style.bounded and not style.markdown else ""
+        left_out = ending or common_ending(nodes)
+        self._ending = left_out if style.bounded and not style.markdown else ""
 
     def say_what_is_left_out(self) -> None:
         """Add a line that says which ending node names lack, if they lack one."""
@@ -256,7 +261,19 @@ class Lines:
 
     @staticmethod
     def _wrapped(text: str, width: int) -> list[str]:
-        return textwrap.wrap(text, max(width, _LEAST_BESIDE), break_on_hyphens=False, break_long_words=False)
+        return _wrapped(text, max(width, _LEAST_BESIDE))
+
+    def headline(self, label: str, text: str, style: str = "bold") -> None:
+        """Add what a whole answer comes to: a line that ends where a clause ends, and what is left below it.
+
+        So whoever reads the first line alone, as ``head -1`` does, reads a whole statement.
+        """
+        if self.style.markdown:
+            self.labelled(label, text, style, "bold")
+            return
+        first, rest = _first_clauses(words(self.without_ending(text)), self.style.columns - len(label))
+        self.add((label, "bold"), (first, style))
+        self.message(rest, len(label) or _INDENT, style)
 
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
         """Add a line that says how many rows are hidden, if they have a noun, and how to see them."""
@@ -307,9 +324,13 @@ class Column(msgspec.Struct, frozen=True):
     cell: Callable[[Any], str | Text | tuple[str, str]]
     right: bool = False
     node: bool = False  # the name of a node
-    sentence: bool = False  # it is wrapped within its column
-    begins_line: bool = False  # with those up to the next such column, where they do not fit beside others
+    sentence: bool = False  # it is wrapped within its column, or below its row
     below: bool = False  # a sentence, wrapped below its row: only in Markdown a column
+    # Of a row that is too wide and becomes a paragraph:
+    leads: bool = False  # the column stands in the first line; where none does, the first column leads
+    phrase: str = (
+        ""  # how the cell is put, such as "from {}"; by default its title before it, unless it leads
+    )
 
     def text(self, item: Any, lines: Lines) -> Text:
         """The cell of an item."""
@@ -330,18 +351,14 @@ def figure_of(field: str, key: str, form: str = "{:.0f}", unknown: str = "?") ->
     return cell
 
 
-_INDENT = 2  # columns before the first line of a row, and before its others
-_LATER_INDENT = 7
-_BELOW_INDENT = 6  # of sentences below a row
+_INDENT = 2  # columns before a row
+_BELOW_INDENT = 6  # before what stands below it
+_PARAGRAPH_INDENT = 4  # before the lines of a paragraph after its first
 _LEAST_SENTENCE = 24  # columns; in less, a sentence is not worth beginning
 
 
 def _texts(columns: Sequence[Column], row: Any, lines: Lines) -> list[Text]:
     return [column.text(row, lines) for column in columns]
-
-
-def _widest(cells: Iterable[Text]) -> int:
-    return max(cell.cell_len for cell in cells)
 
 
 def write_table(
@@ -352,10 +369,11 @@ def write_table(
     Of the items about ``most`` are shown, if given, and a line says how many more there are.
 
     A row is one line. Where it is too wide for a terminal, sentences are wrapped within their column first,
-    and then every row takes several lines, because a name that is cut names nothing:
+    and then below the row. What is still too wide becomes a paragraph an item, without titles, because a
+    name that is cut names nothing and titles in two lines are read as none:
 
-        1  shop/checkout-api-7c9d6f5b8f-03  ip-10-0-12-22  89→63
-             ip-10-0-12-24  100%  33→59  41
+        wave 1  shop/checkout-api-7c9d6f5b8f-03
+          from ip-10-0-12-22  89→63  to ip-10-0-12-24  100%  33→59  gain 41
     """
     shown = items if most is None else items[: lines.shown(len(items), most)]
     if lines.style.markdown:
@@ -363,20 +381,184 @@ def write_table(
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
         lines.more(len(items) - len(shown), noun)
         return
-    below = [column for column in columns if column.below]
-    columns = [column for column in columns if not column.below]
-    sentences = [_texts(below, row, lines) for row in shown]
-    rows = [_texts(columns, row, lines) for row in shown]
-    titles = [Text(column.title, "dim") for column in columns]
-    natural = [_widest(cells) for cells in zip(titles, *rows, strict=True)]
-    gap, bands = _bands(columns, natural, lines.style.columns if lines.style.bounded else None)
-    head: list[tuple[list[Text], list[Text]]] = [] if lines.style.no_headers else [(titles, [])]
-    for row, said in [*head, *zip(rows, sentences, strict=True)]:
-        for number, band in enumerate(bands):
-            _write_band(lines, columns, row, band, gap, _LATER_INDENT if number else _INDENT)
-        for sentence in said:
-            lines.message(sentence.plain, _BELOW_INDENT, str(sentence.style))
+    layout = _layout(lines, columns, shown)
+    if layout is None:
+        _write_paragraphs(lines, columns, shown)
+    else:
+        _write_rows(lines, layout, shown)
     lines.more(len(items) - len(shown), noun)
+
+
+class _Layout(msgspec.Struct, frozen=True):
+    """The columns of a table that fits: the widths of those in a row, and those below it."""
+
+    columns: Sequence[Column]
+    widths: Sequence[int]
+    gap: int
+    below: Sequence[Column]
+
+
+def _layout(lines: Lines, columns: Sequence[Column], items: Sequence[Any]) -> _Layout | None:
+    """How the rows are laid out; None where they are too wide for the terminal in every way."""
+    always_below = [column for column in columns if column.below]
+    in_row = [column for column in columns if not column.below]
+    sentences = [column for column in in_row if column.sentence]
+    figures = [column for column in in_row if not column.sentence]
+    if lines.style.bounded:
+        ways = [(in_row, always_below), (figures, [*sentences, *always_below])]
+        room = lines.style.columns - _INDENT
+    else:
+        ways = [(in_row, always_below)]
+        room = None
+    for row, below in ways:
+        natural = _natural_widths(lines, row, items)
+        least = _least_widths(lines, row, items, natural)
+        for gap in (2, 1):
+            widths = _fitting_widths(natural, least, gap, room)
+            if widths is not None:
+                return _Layout(row, widths, gap, below)
+    return None
+
+
+def _natural_widths(lines: Lines, columns: Sequence[Column], items: Sequence[Any]) -> list[int]:
+    """The widest cell of each column, its title included."""
+    widths = []
+    for column in columns:
+        cells = [column.text(item, lines).cell_len for item in items]
+        widths.append(max([len(column.title), *cells]))
+    return widths
+
+
+def _least_widths(
+    lines: Lines, columns: Sequence[Column], items: Sequence[Any], natural: Sequence[int]
+) -> list[int]:
+    """The least that columns may have: of sentences room for their longest word, of others all they need."""
+    widths = []
+    for column, width in zip(columns, natural, strict=True):
+        if column.sentence:
+            sentences = [column.text(item, lines).plain for item in items]
+            longest = max((len(word) for sentence in sentences for word in sentence.split()), default=0)
+            widths.append(min(width, max(_LEAST_SENTENCE, longest)))
+        else:
+            widths.append(width)
+    return widths
+
+
+def _fitting_widths(
+    natural: Sequence[int], least: Sequence[int], gap: int, room: int | None
+) -> list[int] | None:
+    """The widths of columns so many apart; None where they do not fit, or only a word a line would."""
+    if room is None:
+        return list(natural)
+    left = room - gap * (len(natural) - 1) - sum(least)
+    if left < 0 or (gap > 1 and left < sum(natural) - sum(least)):
+        return None
+    widths = []
+    for width, narrowest in zip(natural, least, strict=True):
+        more = min(width - narrowest, left)
+        widths.append(narrowest + more)
+        left -= more
+    return widths
+
+
+def _write_rows(lines: Lines, layout: _Layout, items: Sequence[Any]) -> None:
+    if not lines.style.no_headers:
+        titles = [Text(column.title, "dim") for column in layout.columns]
+        _write_row(lines, layout, titles)
+    for item in items:
+        _write_row(lines, layout, _texts(layout.columns, item, lines))
+        for sentence in _texts(layout.below, item, lines):
+            lines.message(sentence.plain, _BELOW_INDENT, str(sentence.style))
+
+
+def _write_row(lines: Lines, layout: _Layout, row: Sequence[Text]) -> None:
+    """Add one line, or several where a sentence is wrapped within its column."""
+    cells = [
+        _parts_of(column, cell, width)
+        for column, cell, width in zip(layout.columns, row, layout.widths, strict=True)
+    ]
+    for parts in zip_longest(*cells, fillvalue=Text("")):
+        line = Text(" " * _INDENT)
+        for number, (column, part) in enumerate(zip(layout.columns, parts, strict=True)):
+            padding = Text(" " * max(layout.widths[number] - part.cell_len, 0))
+            line.append(" " * layout.gap if number else "")
+            line.append_text(padding + part if column.right else part + padding)
+        lines.add(line)
+
+
+def _parts_of(column: Column, cell: Text, width: int) -> list[Text]:
+    """The lines of a cell: several where it is a sentence that is too wide."""
+    if not column.sentence or cell.cell_len <= width:
+        return [cell]
+    return [Text(part, cell.style) for part in _wrapped(cell.plain, width)]
+
+
+def _write_paragraphs(lines: Lines, columns: Sequence[Column], items: Sequence[Any]) -> None:
+    """Add an item's leading cells as a line, and below it the others, each with what it is, and sentences."""
+    leading = [column for column in columns if column.leads] or list(columns[:1])
+    others = [column for column in columns if column not in leading]
+    widths = _natural_widths(lines, [replace(column, title="") for column in leading], items)
+    for item in items:
+        first = Text(" " * _INDENT)
+        for column, width in zip(leading, widths, strict=True):
+            cell = column.text(item, lines)
+            padding = Text(" " * (width - cell.cell_len))
+            before, _, after = (column.phrase or "{}").partition("{}")
+            first.append(before)
+            first.append_text(padding + cell if column.right else cell + padding)
+            first.append(f"{after}  ")
+        lines.add(first)
+        _write_phrases(lines, others, item)
+
+
+def _write_phrases(lines: Lines, columns: Sequence[Column], item: Any) -> None:
+    """Add cells with what they are, as many to a line as fit; a sentence that does not begins a line."""
+    indent = " " * _PARAGRAPH_INDENT
+    line = Text(indent)
+    for column in columns:
+        cell = column.text(item, lines)
+        if not cell.plain.strip():
+            continue
+        phrase = cell
+        if not (column.sentence or column.below):
+            before, _, after = (column.phrase or f"{column.title.lower()} {{}}").partition("{}")
+            phrase = Text(before).append_text(cell).append(after)
+        if line.plain.strip() and line.cell_len + 2 + phrase.cell_len > lines.style.columns:
+            lines.add(line)
+            line = Text(indent)
+        if line.cell_len + phrase.cell_len > lines.style.columns:  # a sentence: no other cell is wrapped
+            lines.message(phrase.plain, _PARAGRAPH_INDENT, str(phrase.style))
+            continue
+        if line.plain.strip():
+            line.append("  ")
+        line.append_text(phrase)
+    if line.plain.strip():
+        lines.add(line)
+
+
+_END_OF_CLAUSE = re.compile(r"; |, |:(?= )")
+_NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text, broken between words, but neither within a word nor between a figure and its %."""
+    together = text.replace(" %", f"{_NO_BREAK_SPACE}%")
+    lines = textwrap.wrap(together, width, break_on_hyphens=False, break_long_words=False)
+    return [line.replace(f"{_NO_BREAK_SPACE}%", " %") for line in lines]
+
+
+def _first_clauses(text: str, width: int) -> tuple[str, str]:
+    """As many clauses of a text as fit a line, and what is left; words, where a clause is too long."""
+    if len(text) <= width:
+        return text, ""
+    ends = [found.start() for found in _END_OF_CLAUSE.finditer(text[: width + 1])]
+    if ends and ends[-1] * 3 >= width:  # a shorter line would say little
+        at = ends[-1]
+        if text[at] == ":":
+            return text[: at + 1], text[at + 2 :]
+        return text[:at], text[at + 2 :]
+    first, *rest = _wrapped(text, width)
+    return first, " ".join(rest)
 
 
 def common_ending(names: Iterable[str]) -> str:
@@ -393,63 +575,3 @@ def common_ending(names: Iterable[str]) -> str:
     shared = "".join(one for one, _ in alike)[::-1]
     ending = shared[shared.find(".") :] if "." in shared else ""
     return ending if any(map(str.isalpha, ending)) and ending not in known else ""
-
-
-def _bands(
-    columns: Sequence[Column], natural: list[int], width: int | None
-) -> tuple[int, list[list[tuple[int, int]]]]:
-    """The gap between columns, and for each line of a row its columns and their widths."""
-    every = list(enumerate(natural))
-    for gap in (2, 1):
-        room = None if width is None else width - _INDENT - gap * (len(columns) - 1)
-        fixed = sum(size for at, size in every if not columns[at].sentence)
-        sentences = [at for at, _ in every if columns[at].sentence]
-        if room is None or sum(natural) <= room:
-            return gap, [every]
-        if gap == 1 and sentences and room - fixed >= _LEAST_SENTENCE * len(sentences):
-            share = (room - fixed) // len(sentences)
-            return gap, [[(at, min(size, share) if columns[at].sentence else size) for at, size in every]]
-    least = [
-        min(size, _LEAST_SENTENCE) if column.sentence else size
-        for column, size in zip(columns, natural, strict=True)
-    ]
-    starts = [at for at, column in enumerate(columns) if column.begins_line]
-    bands: list[list[tuple[int, int]]] = [[]]
-    left = (width or 0) - _INDENT
-    for at, size in every:
-        end = next((start for start in starts if start > at), len(columns)) if at in starts else at + 1
-        if bands[-1] and sum(least[at:end]) + 2 * (end - at - 1) > left:
-            bands.append([])
-            left = (width or 0) - _LATER_INDENT
-        taken = max(least[at], min(size, left)) if columns[at].sentence else size
-        bands[-1].append((at, taken))
-        left -= taken + 2
-    return 2, bands
-
-
-def _wrapped(column: Column, cell: Text, width: int) -> list[Text]:
-    """The lines of a cell: several where it is a sentence that is too wide."""
-    if not column.sentence or cell.cell_len <= width:
-        return [cell]
-    return [Text(part, cell.style) for part in textwrap.wrap(cell.plain, width, break_on_hyphens=False)]
-
-
-def _write_band(
-    lines: Lines,
-    columns: Sequence[Column],
-    row: Sequence[Text],
-    band: Sequence[tuple[int, int]],
-    gap: int,
-    indent: int,
-) -> None:
-    """Add one line of a row, or several where a sentence is wrapped; nothing where all cells are empty."""
-    cells = [_wrapped(columns[at], row[at], width) for at, width in band]
-    if indent == _LATER_INDENT and not any(cell.plain.strip() for parts in cells for cell in parts):
-        return
-    for parts in zip_longest(*cells, fillvalue=Text("")):
-        line = Text(" " * indent)
-        for number, ((at, width), part) in enumerate(zip(band, parts, strict=True)):
-            padding = Text(" " * max(width - part.cell_len, 0))
-            line.append(" " * gap if number else "")
-            line.append_text(padding + part if columns[at].right else part + padding)
-        lines.add(line)

@@ -29,7 +29,7 @@ def test_every_answer_names_the_load_that_no_eviction_cools() -> None:
     assert OF_NO_POD in node.because
     assert OF_NO_POD in plan.unsolved["a"]
     assert explain_cluster(inputs).verdict == f"nothing is moved from 1 hot node: a {plan.unsolved['a']}"
-    assert "cpu +15.0 (80 of no pod)" in nodes_table(node_listing(plan, plan.nodes)).plain
+    assert "cpu 15.0 above 80 % (80 of no pod)" in nodes_table(node_listing(plan, plan.nodes)).plain
     for text in (plan_table(plan).plain, explain_table(explained).plain):
         assert OF_NO_POD in " ".join(text.split())
 

@@ -247,14 +247,15 @@ def test_pods_that_another_strategy_cannot_move_are_not_nothing_to_do() -> None:
     kept = a_plan().kept[:1]
     text = plan_table(a_plan(hot_count=0, nodes=(), moves=(), kept=kept, unsolved={})).plain
 
-    assert text.startswith("Plan: evict nothing: no node is hot (1 of 10 of unknown load), and 1 other pod")
+    assert text.startswith("Plan: evict nothing: no node is hot (1 of 10 of unknown load)\n")
+    assert "\n      and 1 other pod cannot be moved\n" in text
 
 
 def test_moves_that_are_not_for_relief_say_what_they_are_for_on_a_narrow_screen() -> None:
     spread = replace(a_move("spread-0", gain=0.0), strategy="topologySpread")
     text = plan_table(a_plan(moves=(a_move(), spread))).plain
     lines = [line.split() for line in text.splitlines()]
-    rows = {line[1]: line + lines[at + 1] for at, line in enumerate(lines) if line[:1] == ["1"]}
+    rows = {line[2]: line + lines[at + 1] for at, line in enumerate(lines) if line[:2] == ["wave", "1"]}
 
     assert "or what it is for" in text
     assert rows["shop/spread-0"][-1] == "topologySpread"
@@ -311,7 +312,9 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
     text = plan_table(a_plan(moves=(), obstacles=held)).plain
 
-    assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of the movable")
+    assert text.startswith(
+        "Plan: evict nothing: 2 hot nodes\n      evictable.minAge keeps 74% of the movable"
+    )
     ended = text[text.index("BLOCKED BY") :].splitlines()
     assert ended[:6] == [
         "BLOCKED BY  share of the load of 4 pods that could leave nodes above coolTo",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from operator import itemgetter
 
 from hypothesis import given
@@ -41,10 +42,19 @@ def test_sentences_are_wrapped_within_their_column() -> None:
     ]
 
 
-def test_a_row_of_long_names_takes_several_lines() -> None:
-    assert written(("1", "shop/" + "w" * 30, "ip-10-0-12-34", "hot"), width=50)[2:] == [
-        "  1  shop/" + "w" * 30,
-        "       ip-10-0-12-34  hot",
+def test_sentences_stand_below_rows_that_leave_no_room_for_them() -> None:
+    assert written(("1", "shop/" + "w" * 20, "ip-10-0-12-34", "a reason of some words"), width=50) == [
+        "  N  POD                        NODE",
+        "  1  shop/" + "w" * 20 + "  ip-10-0-12-34",
+        "      a reason of some words",
+    ]
+
+
+def test_a_row_of_long_names_is_a_paragraph_without_titles() -> None:
+    assert written(("1", "shop/" + "w" * 30, "ip-10-0-12-34", "hot"), width=50) == [
+        "  1",
+        "    pod shop/" + "w" * 30,
+        "    node ip-10-0-12-34  hot",
     ]
 
 
@@ -69,6 +79,34 @@ def test_every_line_fits_the_width_and_holds_its_names_in_whole(
     for _, pod, node, _ in rows:
         assert any(pod in line for line in lines)
         assert any(node in line for line in lines)
+
+
+@given(st.lists(st.tuples(st.just("1"), names, names, names), min_size=1, max_size=5), st.integers(60, 200))
+def test_titles_are_one_line_or_none(rows: list[tuple[str, ...]], width: int) -> None:
+    lines = written(*rows, width=width)
+
+    titles = [line for line in lines if line.strip() and not re.search("[^A-Z ]", line)]
+    in_row = ["N POD NODE", "N POD NODE WHY"]
+    assert [" ".join(line.split()) in in_row for line in titles] == [True] * (lines[0] in titles)
+
+
+clauses = st.lists(st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=8), min_size=1)
+
+
+@given(clauses, st.sampled_from(["", "Plan: ", "Outcome: "]), st.integers(60, 120))
+def test_a_headline_is_one_line_of_whole_clauses(parts: list[list[str]], label: str, width: int) -> None:
+    text = "; ".join(map(" ".join, parts))
+    lines = Lines(Style(width=width))
+    lines.headline(label, text)
+
+    first, *rest = lines.text.plain.splitlines()
+    assert len(first) <= width
+    said = " ".join([first.removeprefix(label), *rest]).replace(";", "").split()
+    assert said == text.replace(";", "").split()
+    ends = [len(label) + len("; ".join(map(" ".join, parts[:number]))) for number in range(1, len(parts) + 1)]
+    fitting = [end for end in ends if end <= width]
+    if fitting and 3 * (fitting[-1] - len(label)) >= width:
+        assert len(first) == fitting[-1], "it ends with the last clause that fits"
 
 
 def test_a_message_stands_below_its_label_where_too_little_is_left_beside_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -140,6 +141,31 @@ def test_no_line_is_wider_than_the_terminal_with_the_names_of_a_cloud(table: str
         shown = TABLES[table](a_plan_of(NODES[cloud]), Style(width=width)).plain
 
         assert max(map(len, shown.splitlines())) <= width, shown
+
+
+numbers = st.integers(0, 255)
+eks_nodes = st.lists(
+    st.builds("ip-10-{}-{}-{}.eu-central-1.compute.internal".format, numbers, numbers, numbers),
+    min_size=4, max_size=4, unique=True,
+)  # fmt: skip
+words_of_pods = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=63)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@given(eks_nodes, st.lists(words_of_pods, min_size=3, max_size=3), st.sampled_from([80, 100, 120]))
+def test_with_any_long_names_no_line_is_too_wide_and_titles_are_one_line(
+    table: str, nodes: list[str], pods: list[str], width: int
+) -> None:
+    plan = a_plan_of(nodes)
+    moves = tuple(
+        replace(move, pod=replace(move.pod, name=name)) for move, name in zip(plan.moves, pods, strict=True)
+    )
+
+    lines = TABLES[table](replace(plan, moves=moves), Style(width=width)).plain.splitlines()
+
+    assert max(map(len, lines)) <= width
+    titles = [at for at, line in enumerate(lines) if re.fullmatch(r"  +[A-Z][A-Z0-9 ,%:]*", line)]
+    assert all(after - before > 1 for before, after in itertools.pairwise(titles)), "\n".join(lines)
 
 
 def test_without_a_terminal_a_row_is_one_line_and_every_move_has_its_row() -> None:
