@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -35,6 +36,15 @@ class Seen:
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     text: str = ""
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """How a page does on a narrow screen."""
+
+    too_wide: list[str]  # elements that are wider than the screen, or than what holds them
+    smallest_text: float  # pixels, of the text in charts; infinite where there is no chart
+    cut: list[str]  # texts of charts that reach beyond them
 
 
 class Browser:
@@ -99,6 +109,31 @@ class Browser:
             complaints=[json.dumps(parameters) for method, parameters in events if method in _COMPLAINTS],
             text=str(text),
         )
+
+    def on_a_phone(self, page: Path, width: int = 390) -> Narrow:
+        """What of a page has to be scrolled sideways on a narrow screen, with all of it unfolded."""
+        self.open(page, width)
+        self._evaluate("document.querySelectorAll('details').forEach(item => item.open = true)")
+        too_wide = self._evaluate(
+            "[...document.querySelectorAll('body, body *:not(svg *)')]"
+            ".filter(item => item.scrollWidth > item.clientWidth + 1 && item.clientWidth > 0"
+            " || item.getBoundingClientRect().right > innerWidth)"
+            ".map(item => `${item.tagName} ${item.scrollWidth} in ${item.clientWidth}: "
+            "${item.textContent.slice(0, 60)}`)"
+        )
+        smallest = self._evaluate(
+            "Math.min(...[...document.querySelectorAll('svg text')].map(item =>"
+            " parseFloat(getComputedStyle(item).fontSize) * item.ownerSVGElement.getScreenCTM().a))"
+        )
+        cut = self._evaluate(
+            "[...document.querySelectorAll('svg text')].filter(item => {"
+            " const text = item.getBoundingClientRect();"
+            " const chart = item.ownerSVGElement.getBoundingClientRect();"
+            " return text.left < chart.left - 1 || text.right > chart.right + 1"
+            " || text.bottom > chart.bottom + 1"
+            "}).map(item => item.textContent)"
+        )
+        return Narrow(list(too_wide), math.inf if smallest is None else float(smallest), list(cut))
 
     def printed_text(self, page: Path) -> str:
         """What of a page is visible on paper."""

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.planning.explanation import SchedulingTable, ScoredNode
 from rebalancer.reporting.html.pages import html_report, nodes_page
 from rebalancer.reporting.tables.nodes import node_listing
 from rebalancer_lab.simulation.page import simulation_page
@@ -20,6 +22,7 @@ from tests.unit.reporting.builders import (
     an_outcome,
     some_outcomes,
 )
+from tests.unit.reporting.tables.names import NODES, a_plan_of
 from tests.ux.browser import Browser, find_browser
 
 HOSTILE = "</script><script>document.title='x'</script><img src=http://example.com/x onerror=alert(1)>"
@@ -82,6 +85,43 @@ def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothi
         assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
         assert words in seen.text
         assert HOSTILE in seen.text
+
+
+def pages_of_long_names() -> dict[str, str]:
+    plan = a_plan_of(NODES["EKS of two regions"])
+    long = replace(plan.moves[0], pod=replace(plan.moves[0].pod, name="w" * 63))
+    plan = replace(plan, moves=(*plan.moves, long), source="arn:aws:eks:eu-central-1:1234567890:cluster/prod")
+    scored = tuple(
+        ScoredNode(
+            node.name, 412, {"NodeResourcesBalancedAllocation": at, "TargetLoadPacking": 2 * at}, 0.25, {}
+        )
+        for at, node in enumerate(plan.nodes)
+    )
+    table = SchedulingTable("default-scheduler", 4, scored, ())
+    tables = {move.pod.uid: table for move in plan.moves}
+    outcomes = some_outcomes(*(replace(an_outcome(), move=move) for move in plan.moves))
+    policy = "kind: RebalancePolicy\nmetadata: {name: " + "p" * 100 + "}\n"
+    return {
+        "plan": html_report(plan, policy, tables),
+        "run": html_report(plan, policy, tables, outcomes),
+        "nodes": nodes_page(node_listing(plan, plan.nodes)),
+        "many nodes": nodes_page(node_listing(a_plan(), a_large_plan().nodes)),
+        "simulation": simulation_page(a_simulation("checkout-api-7c9d6f5b8f-x2x4z", because="it is hot")),
+    }
+
+
+@pytest.mark.parametrize(("name", "content"), pages_of_long_names().items())
+def test_on_a_phone_nothing_is_scrolled_sideways_and_charts_can_be_read(
+    browser: Browser, tmp_path: Path, name: str, content: str
+) -> None:
+    page = tmp_path / f"{name}.html"
+    page.write_text(content)
+
+    narrow = browser.on_a_phone(page)
+
+    assert narrow.too_wide == []
+    assert narrow.smallest_text >= 9.0, "pixels"
+    assert narrow.cut == []
 
 
 def test_what_opens_on_a_screen_is_open_on_paper(browser: Browser, tmp_path: Path) -> None:

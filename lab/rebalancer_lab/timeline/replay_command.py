@@ -13,7 +13,7 @@ from rebalancer.documents import read_text
 from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
-from rebalancer.reporting.html.chart import LineChart, line_chart
+from rebalancer.reporting.html.chart import CycleChart, count_chart, line_chart
 from rebalancer.reporting.html.pages import render_page
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import plain
@@ -68,7 +68,7 @@ def named_policies(paths: Sequence[Path]) -> list[tuple[str, LoadedPolicy]]:
 def replay_table(replayed: Replay, style: Style = Style()) -> Text:
     """The policies side by side, then hour by hour."""
     lines = Lines(style)
-    lines.add((f"Replay: {replayed.minutes / 60:.1f} h of {plain(replayed.source)}", "bold"))
+    lines.headline("Replay: ", f"{replayed.minutes / 60:.1f} h of {plain(replayed.source)}")
     lines.message(
         f"{replayed.begins} to {replayed.ends}; hot by the thresholds of {replayed.judge}; "
         f"seed {replayed.seed}",
@@ -130,9 +130,11 @@ def about(replayed: Replay) -> list[str]:
 
 
 def _page(replayed: Replay) -> str:
+    moves = [move for run in replayed.runs for moment in run.moments for move in moment.moves]
     return render_page(
         "replay.html.jinja",
         package="rebalancer_lab.timeline",
+        nodes=sorted({name for move in moves for name in (move.from_node, move.node) if name}),
         found=replayed,
         title=f"Replay: {replayed.minutes / 60:.1f} h",
         about=about(replayed),
@@ -141,19 +143,19 @@ def _page(replayed: Replay) -> str:
     )
 
 
-def _charts(replayed: Replay) -> list[LineChart | None]:
-    def curve(title: str, figure: str) -> LineChart | None:
-        table = frames.moments(replayed)
+def _charts(replayed: Replay) -> list[CycleChart | None]:
+    table = frames.moments(replayed)
+    moments = max((run.moments for run in replayed.runs), key=len, default=())
+    labels = [moment.at for moment in moments]
 
-        def values(policy: str) -> list[float]:
-            return [float(value) for value in table.loc[table["policy"] == policy, figure]]
-
-        return line_chart(title, {run.policy: values(run.policy) for run in replayed.runs})
+    def figures(name: str) -> dict[str, list[float]]:
+        of_runs = {run.policy: table.loc[table["policy"] == run.policy, name] for run in replayed.runs}
+        return {policy: list(map(float, values)) for policy, values in of_runs.items()}
 
     return [
-        curve("hot nodes", "hot"),
-        curve("excess, in points of all nodes", "excess"),
-        curve("highest cpu of a node, percent", "peak_cpu"),
-        curve("highest memory of a node, percent", "peak_memory"),
-        curve("pods without a node", "pending"),
+        count_chart("hot nodes", figures("hot"), "moment", labels),
+        line_chart("excess, in points of all nodes", figures("excess"), "moment", labels),
+        line_chart("highest cpu of a node, percent", figures("peak_cpu"), "moment", labels),
+        line_chart("highest memory of a node, percent", figures("peak_memory"), "moment", labels),
+        count_chart("pods without a node", figures("pending"), "moment", labels),
     ]

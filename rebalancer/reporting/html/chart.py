@@ -23,16 +23,20 @@ import msgspec
 from rebalancer.counting import counted
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import Level, NodeReport
+from rebalancer.reporting.tables.text import common_ending
 
-WIDTH = 720
+WIDTH = 360  # of the axis, in SVG units: on a phone a unit is a little less than a pixel
 HEIGHT = 150
 _MAX_COLUMNS = 240
 _MAX_NAMED = 12  # columns that are wide enough for a name below them
 _MAX_LEVELS = 3  # different ones that the legend lists
-_NAME_WIDTH = 6.5  # of a character below a column, in SVG units
+_NAME_HEIGHT = 5.2  # of a character of a name, which stands aslant, in SVG units
+_MAX_NAME = 17  # characters below a column; the end of a longer name is shown
 _TOP = 110.0  # percent at the upper edge
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MAX_LINES = 5  # to read values by
+_TICK_LETTERS = 50  # that fit below the axis
+_SHARE_OF_BARS = 0.8  # of the place of a label, the rest is between them
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -44,7 +48,7 @@ class Bar(msgspec.Struct, frozen=True):
     leaves: float
     arrives: float
     title: str
-    name: str  # as it stands below the column; empty where there is no room
+    name: str  # as it stands below the column, aslant; empty where there is no room
 
 
 class LevelLine(msgspec.Struct, frozen=True):
@@ -66,6 +70,11 @@ class Chart(msgspec.Struct, frozen=True):
     levels: tuple[LevelLine, ...]
     legend: tuple[tuple[str, str], ...]  # kind of a level, and what it is: ``hot above 80 %``
 
+    @property
+    def names_height(self) -> float:
+        """How much the longest name takes below the axis; 0 where no column has a name."""
+        return max(len(bar.name) for bar in self.bars) * _NAME_HEIGHT
+
 
 def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     """The chart of a resource; None when no node's load of it is known."""
@@ -80,7 +89,8 @@ def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     share = -(-len(known) // _MAX_COLUMNS)
     columns = [known[first : first + share] for first in range(0, len(known), share)]
     width = WIDTH / len(columns)
-    bars = tuple(_bar(column, resource, index * width, width) for index, column in enumerate(columns))
+    ending = common_ending(node.name for node in nodes)
+    bars = tuple(_bar(column, resource, index * width, width, ending) for index, column in enumerate(columns))
     lines = tuple((_height(percent), percent) for percent in (0, 25, 50, 75, 100))
     levels = [_lowest(column, resource) for column in columns]
     return Chart(
@@ -88,7 +98,8 @@ def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     )
 
 
-def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float) -> Bar:
+def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float, ending: str) -> Bar:
+    """A column; its name stands without the ending that all nodes share."""
     before = max(node.load[resource] for node in column)
     after = max(_after(node, resource) for node in column)
     names = column[0].name if len(column) == 1 else f"{column[0].name} and {len(column) - 1} more"
@@ -102,7 +113,7 @@ def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float) ->
         title=f"{names}: {before:.0f} % before, {after:.0f} % after"
         if changes
         else f"{names}: {before:.0f} %",
-        name=_short(names, width),
+        name=_short(column[0].name.removesuffix(ending), width),
     )
 
 
@@ -110,8 +121,7 @@ def _short(name: str, width: float) -> str:
     """The name as it fits below a column, its end kept: names of nodes differ there."""
     if width < WIDTH / _MAX_NAMED:
         return ""
-    most = int(width / _NAME_WIDTH)
-    return name if len(name) <= most else f"…{name[len(name) - most + 1 :]}"
+    return name if len(name) <= _MAX_NAME else f"…{name[1 - _MAX_NAME :]}"
 
 
 def _after(node: NodeReport, resource: str) -> float:
@@ -160,25 +170,36 @@ def _height(percent: float) -> float:
     return round(min(max(percent, 0.0), _TOP) / _TOP * HEIGHT, 1)
 
 
-class LineChart(msgspec.Struct, frozen=True):
-    """What is shown, and each policy's points as SVG takes them, by name in the order of their colours."""
+class Column(msgspec.Struct, frozen=True):
+    """A bar that counts: which policy's, where it stands, and how high it reaches, in SVG units."""
+
+    policy: int
+    x: float
+    width: float
+    height: float
+    title: str
+
+
+class CycleChart(msgspec.Struct, frozen=True):
+    """What is shown over cycles or moments: for each policy a line, or bars that count."""
 
     title: str
-    series: tuple[tuple[str, str], ...]
+    axis: str  # what the columns are: cycles, or moments
+    series: tuple[tuple[str, str], ...]  # points as SVG takes them by policy, in the order of their colours
+    columns: tuple[Column, ...]
     lines: tuple[tuple[float, str], ...]  # height and figure of the lines to read values by
+    ticks: tuple[tuple[float, str], ...]  # where a label stands below the axis
 
 
-def line_chart(title: str, figures: Mapping[str, Sequence[float]]) -> LineChart | None:
-    """The chart of figures by policy, one for each cycle, unknown ones left out; None where none is known."""
-    known = [value for values in figures.values() for value in values if math.isfinite(value)]
-    if not known:
+def line_chart(
+    title: str, figures: Mapping[str, Sequence[float]], axis: str, labels: Sequence[str]
+) -> CycleChart | None:
+    """Lines of figures by policy, one for each label, unknown ones left out; None where none is known."""
+    scale = _scale(figures)
+    if scale is None:
         return None
-    step = _step(max(known))
-    if all(value.is_integer() for value in known):
-        step = max(step, 1.0)
-    top = max(math.ceil(max(known) / step), 1) * step
-    count = max(map(len, figures.values()))
-    apart = WIDTH / max(count - 1, 1)
+    top, lines = scale
+    apart = WIDTH / max(len(labels) - 1, 1)
 
     def points(values: Sequence[float]) -> str:
         """As SVG takes them."""
@@ -189,10 +210,58 @@ def line_chart(title: str, figures: Mapping[str, Sequence[float]]) -> LineChart 
         )
 
     series = tuple((name, points(values)) for name, values in figures.items())
+    ticks = [(index * apart, label) for index, label in enumerate(labels)]
+    return CycleChart(title, axis, series, (), lines, _some_ticks(ticks))
+
+
+def count_chart(
+    title: str, figures: Mapping[str, Sequence[float]], axis: str, labels: Sequence[str]
+) -> CycleChart | None:
+    """Bars of counts by policy, side by side at each label; None where no count is known."""
+    scale = _scale(figures)
+    if scale is None:
+        return None
+    top, lines = scale
+    place = WIDTH / max(len(labels), 1)
+    width = place * _SHARE_OF_BARS / len(figures)
+    columns = []
+    for policy, (name, values) in enumerate(figures.items()):
+        for index, value in enumerate(values):
+            if math.isfinite(value) and value > 0:
+                x = index * place + (place - width * len(figures)) / 2 + policy * width
+                title_of_bar = f"{name}, {axis} {labels[index]}: {value:g}"
+                height = value / top * HEIGHT
+                columns.append(
+                    Column(policy, round(x, 2), round(max(width, 0.4), 2), round(height, 1), title_of_bar)
+                )
+    ticks = [((index + 0.5) * place, label) for index, label in enumerate(labels)]
+    names = tuple((name, "") for name in figures)
+    return CycleChart(title, axis, names, tuple(columns), lines, _some_ticks(ticks))
+
+
+def _scale(figures: Mapping[str, Sequence[float]]) -> tuple[float, tuple[tuple[float, str], ...]] | None:
+    """The figure at the upper edge, and the lines to read values by; None where no figure is known."""
+    known = [value for values in figures.values() for value in values if math.isfinite(value)]
+    if not known:
+        return None
+    step = _step(max(known))
+    if all(value.is_integer() for value in known):
+        step = max(step, 1.0)
+    top = max(math.ceil(max(known) / step), 1) * step
     lines = tuple(
         (number * step / top * HEIGHT, f"{number * step:g}") for number in range(round(top / step) + 1)
     )
-    return LineChart(title, series, lines)
+    return top, lines
+
+
+def _some_ticks(ticks: Sequence[tuple[float, str]]) -> tuple[tuple[float, str], ...]:
+    """The first, the last, and some between them; fewer where labels are long."""
+    longest = max((len(label) for _, label in ticks), default=1)
+    most = max(min(len(ticks), int(_TICK_LETTERS / (longest + 2))), 2)
+    if len(ticks) <= most:
+        return tuple(ticks)
+    places = sorted({round(number * (len(ticks) - 1) / (most - 1)) for number in range(most)})
+    return tuple(ticks[place] for place in places)
 
 
 def _step(most: float) -> float:

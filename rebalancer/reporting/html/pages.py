@@ -24,6 +24,7 @@ from rebalancer.reporting.tables import nodes as of_nodes
 from rebalancer.reporting.tables import outcomes as of_run
 from rebalancer.reporting.tables import plan as of_plan
 from rebalancer.reporting.tables.nodes import NodeListing
+from rebalancer.reporting.tables.text import Lines, Style, common_ending
 from rebalancer.reporting.words import amounts, figure, minutes, plain, words
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
@@ -33,8 +34,11 @@ _MAX_KEPT_OF_A_REASON = 50
 _MAX_SCORED = 8
 
 
-def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
-    """The page that a template of a package makes of the values; it may build on those of this one."""
+def render_page(template: str, package: str = _PACKAGE, nodes: Sequence[str] = (), **values: Any) -> str:
+    """The page that a template of a package makes of the values; it may build on those of this one.
+
+    ``nodes`` are the names whose common ending is left out of the page, which says so.
+    """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(name, ".") for name in (package, _PACKAGE)]),
         autoescape=True,
@@ -42,10 +46,14 @@ def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(plain=plain, minutes=minutes, points=lambda figures: amounts(figures.items()))
+    names = Lines(Style(), nodes)
     environment.filters.update(
-        plain=plain, words=_sentence, minutes=minutes, points=lambda figures: amounts(figures.items())
+        node=lambda name: plain(names.without_ending(name)),
+        words=lambda text: _sentence(names.without_ending(text)),
     )
     environment.globals.update(counted=counted, figure=figure, width=WIDTH, height=HEIGHT)
+    environment.globals.update(ending=common_ending(nodes))
     environment.globals.update(of_nodes=of_nodes, of_plan=of_plan, of_run=of_run)
     return environment.get_template(template).render(values)
 
@@ -81,6 +89,7 @@ def nodes_page(
     rows = listing.nodes[:top]
     return render_page(
         "nodes.html.jinja",
+        nodes=[node.name for node in all_nodes],
         listing=listing,
         all_nodes=all_nodes,
         charted=CHARTED,
@@ -108,6 +117,7 @@ def html_report(
         elements.append(("outcomes", msgspec.json.encode(outcomes, order="deterministic")))
     return render_page(
         "report.html.jinja",
+        nodes=[node.name for node in plan.nodes],
         plan=plan,
         policy="\n".join(plain(line) for line in policy.splitlines()),
         verdict=said[:1].upper() + said[1:],

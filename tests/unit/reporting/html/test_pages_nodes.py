@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
 
-from rebalancer.reporting.html.chart import line_chart
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.reporting.html.chart import HEIGHT, count_chart, line_chart
 from rebalancer.reporting.html.pages import nodes_page
 from rebalancer.reporting.tables.nodes import NodeListing, node_listing
 from tests.unit.reporting.builders import a_node, a_plan
@@ -53,12 +57,34 @@ def test_hostile_names_add_no_element_and_load_nothing(page: str) -> None:
 
 
 def test_lines_to_read_values_by_are_round_and_reach_the_highest_figure() -> None:
-    found = line_chart("peak", {"a": [88.0, 61.5], "b": [12.0, float("nan")]})
+    found = line_chart("peak", {"a": [88.0, 61.5], "b": [12.0, float("nan")]}, "cycle", ["1", "2"])
 
     assert found is not None
     assert [figure for _, figure in found.lines] == ["0", "20", "40", "60", "80", "100"]
     assert found.series[1][1].count(",") == 1, "an unknown figure is left out, not drawn as 0"
-    counts = line_chart("hot", {"a": [2.0, 0.0]})
+    assert line_chart("peak", {"a": [float("nan")]}, "cycle", ["1"]) is None
+
+
+def test_counts_are_bars_with_a_label_below_each() -> None:
+    counts = count_chart("hot nodes", {"a": [2.0, 0.0], "b": [1.0, float("nan")]}, "cycle", ["1", "2"])
+
     assert counts is not None
     assert [figure for _, figure in counts.lines] == ["0", "1", "2"]
-    assert line_chart("peak", {"a": [float("nan")]}) is None
+    assert [(bar.policy, bar.height, bar.title) for bar in counts.columns] == [
+        (0, HEIGHT, "a, cycle 1: 2"),
+        (1, HEIGHT / 2, "b, cycle 1: 1"),
+    ]
+    assert [label for _, label in counts.ticks] == ["1", "2"]
+    assert count_chart("hot nodes", {"a": [float("nan")]}, "cycle", ["1"]) is None
+
+
+@given(st.lists(st.text("0123456789:TZ-", min_size=1, max_size=20), min_size=1, max_size=300))
+def test_labels_below_an_axis_do_not_overlap(labels: list[str]) -> None:
+    drawn = line_chart("peak", {"a": [1.0] * len(labels)}, "moment", labels)
+
+    assert drawn is not None
+    assert drawn.ticks[0][1] == labels[0]
+    assert drawn.ticks[-1][1] == labels[-1]
+    longest = max(map(len, labels))
+    apart = [after - before for (before, _), (after, _) in itertools.pairwise(drawn.ticks)]
+    assert len(drawn.ticks) <= 2 or min(apart) > 5 * longest
