@@ -173,10 +173,10 @@ class BarObserver(LogObserver):
 def observer(
     console: Console, logger: logging.Logger, *, dry_run: bool = False, journaled: bool = False
 ) -> LogObserver:
-    """An observer that draws a bar if the console is a terminal, or else one that logs.
+    """An observer that draws a bar if the console is a terminal that can, or else one that logs.
 
     ``journaled`` says that the journal goes to the same stream: then an event is logged at debug level only.
     """
-    if console.is_terminal:
+    if console.is_terminal and not console.is_dumb_terminal:
         return BarObserver(console, logger, dry_run=dry_run)
     return LogObserver(logger, dry_run=dry_run, journaled=journaled)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +25,7 @@ THEMES = {
     "light": TerminalTheme((255, 255, 255), (31, 35, 40), [*_ANSI, (110, 119, 129)]),
     "dark": TerminalTheme((13, 17, 23), (230, 237, 243), [*_ANSI, (176, 184, 193)]),
 }
+_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 _FORMAT = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
 <style>
@@ -65,6 +70,35 @@ def printed(words: Sequence[str], columns: int, environment: dict[str, str] | No
     )
     assert not ended.returncode, ended.stderr
     return ended.stdout
+
+
+def on_a_terminal(
+    words: Sequence[str], columns: int, environment: dict[str, str], folder: Path = ROOT
+) -> tuple[int, str]:
+    """The exit code of ``rebalancer WORDS`` and all that a real terminal of that width is sent."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    shell = {name: value for name, value in os.environ.items() if name not in _OF_A_TERMINAL}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rebalancer", *words],
+        cwd=folder,
+        env={**shell, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environment},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    written = b""
+    try:
+        while part := os.read(ours, 65536):
+            written += part
+    except OSError:  # Linux says EIO once the last process has closed the terminal
+        pass
+    finally:
+        os.close(ours)
+        code = process.wait()
+    return code, written.decode().replace("\r\n", "\n")
 
 
 def picture(command: str, output: str, columns: int, theme: str) -> str:

@@ -21,7 +21,7 @@ from rebalancer.cli.options import (
     output_options,
     plan_options,
 )
-from rebalancer.cli.output import Output, Rows, emit, with_progress
+from rebalancer.cli.output import Output, Rows, console, emit, with_progress
 from rebalancer.errors import ExitCode, InputError, RebalancerError
 from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.reporting.render import TABLES, Format
@@ -110,7 +110,7 @@ def nodes(
         except RebalancerError as error:
             LOGGER.warning("%s", error)  # the next reading may succeed
             continue
-        if output.format in TABLES and sys.stdout.isatty():
+        if output.format in TABLES and console().is_terminal and not console().is_dumb_terminal:
             click.clear()
         elif output.format in TABLES:
             click.echo()  # a line between two tables

@@ -86,7 +86,6 @@ def nodes_table(
         if chosen_by:
             of_all = counted(len((everything or listing).nodes), "node")
             lines.labelled("listed ", f"{len(listing.nodes)} of {of_all}: {chosen_by}")
-        lines.add()
     now = [replace(node, after=None) for node in listing.nodes]
     columns = [
         Column("NODE", lambda node: (plain(node.name), "bold" if node.hot else ""), node=True),
