@@ -67,7 +67,9 @@ def read_snapshot(
     cluster: LiveCluster | None = None,
 ) -> Snapshot:
     """Every kind of the cluster, as columns; InputError when it has no node."""
-    snapshot = build_snapshot(_read(options, api, clock, cluster))
+    recording = _read(options, api, clock, cluster)
+    options.progress("putting together what was read")
+    snapshot = build_snapshot(recording)
     if not len(snapshot.nodes):
         broken = [str(malformed) for malformed in snapshot.malformed if malformed.kind == "Node"]
         raise InputError(

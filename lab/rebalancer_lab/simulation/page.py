@@ -9,7 +9,7 @@ from rebalancer.counting import counted
 from rebalancer.reporting.html.chart import CycleChart, count_chart, line_chart
 from rebalancer.reporting.html.pages import render_page
 from rebalancer.reporting.words import minutes
-from rebalancer_lab.simulation.report import Cycle, LoadSpread, Simulation
+from rebalancer_lab.simulation.report import Cycle, LoadSpread, PolicyRun, Simulation
 
 _MAX_MOVES = 50  # of a cycle
 _UNKNOWN = float("nan")
@@ -42,9 +42,14 @@ def _names(simulation: Simulation) -> list[str]:
     return names
 
 
+def _evictions(run: PolicyRun) -> list[float]:
+    return [float(cycle.evictions) for cycle in run.cycles]
+
+
 def _charts(simulation: Simulation) -> list[CycleChart | None]:
     runs = dict(zip(_names(simulation), simulation.runs, strict=True))
-    cycles = [str(number + 1) for number in range(max((len(run.cycles) for run in runs.values()), default=0))]
+    most = max((len(run.cycles) for run in runs.values()), default=0)
+    cycles = [str(number) for number in range(1, most + 1)]
     moments = [*cycles, "end"]
     before = "before each cycle and after the last"
 
@@ -54,7 +59,7 @@ def _charts(simulation: Simulation) -> list[CycleChart | None]:
     over80 = over_cycles(lambda spread: _UNKNOWN if spread.over80 is None else float(spread.over80))
     peak = over_cycles(lambda spread: spread.peak.get("cpu", _UNKNOWN))
     deviation = over_cycles(lambda spread: spread.deviation.get("cpu", _UNKNOWN))
-    evictions = {name: [float(cycle.evictions) for cycle in run.cycles] for name, run in runs.items()}
+    evictions = {name: _evictions(run) for name, run in runs.items()}
     return [
         count_chart(f"nodes over 80 % cpu or memory, {before}", over80, "cycle", moments),
         line_chart(f"highest cpu load of a node, percent, {before}", peak, "cycle", moments),
