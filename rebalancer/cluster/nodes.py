@@ -45,6 +45,13 @@ class NodeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Row by node name."""
         return {name: row for row, name in enumerate(self.names)}
 
+    def row_of(self, name: str) -> int | None:
+        """The row of the node of that name; one without its domain, as in tables, will do where one fits."""
+        if name in self.row:
+            return self.row[name]
+        rows = [row for row, candidate in enumerate(self.names) if candidate.startswith(f"{name}.")]
+        return rows[0] if len(rows) == 1 else None
+
     @cached_property
     def taints(self) -> Mapping[str, Sequence[Taint]]:
         """All taints of each node, by its name."""

@@ -99,7 +99,7 @@ def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
         return Subject("pod", _find_pod(snapshot, wanted.name))
     if wanted.kind != "node":
         return _find_workload(snapshot, wanted)
-    row = snapshot.nodes.row.get(wanted.name)
+    row = snapshot.nodes.row_of(wanted.name)
     if row is None:
         raise _no_such("node", wanted.name, snapshot.nodes.names, snapshot.source)
     return Subject("node", row)

@@ -584,7 +584,9 @@ def _hot(prepared: PreparedInputs) -> int:
 def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> tuple[ChangedNode, ...]:
     """The nodes that are hot on either side, or whose load changes, the hottest afterwards first."""
     rows = before.inputs.snapshot.nodes.row
-    kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
+    kinds = {}
+    for change, names in (("cordoned", changes.cordoned), ("drained", changes.drained)):
+        kinds.update({before.inputs.snapshot.nodes.row_of(name): change for name in names})
     loads = before.inputs.load.percent
     later = after.inputs.load.percent
     peak = np.where(np.isnan(later[:, :2]), -1.0, later[:, :2]).max(axis=1)
@@ -592,7 +594,7 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
     for row, name in enumerate(after.inputs.snapshot.nodes.names):
         old = rows.get(name)
         hot = old is not None and bool(before.hotness.hot[old]), bool(after.hotness.hot[row])
-        change = kinds.get(name, "new" if old is None else "")
+        change = "new" if old is None else kinds.get(old, "")
         differs = old is None or (np.abs(np.nan_to_num(later[row] - loads[old])) >= _CHANGED_POINTS).any()
         if any(hot) or change or differs:
             changed[row] = ChangedNode(

@@ -105,7 +105,8 @@ def html_report(
     plan: Plan, policy: str, tables: Mapping[str, SchedulingTable], outcomes: Outcomes | None = None
 ) -> str:
     """A plan, its policy without secrets, the scheduler's scores by pod uid, and what came of the plan."""
-    said = of_plan.verdict(plan)
+    kind = "Plan" if outcomes is None else "Dry run"
+    said = f"{kind}: {of_plan.verdict(plan)}"
     if outcomes is not None and not outcomes.dry_run:
         said = of_run.summary_words(outcomes)
         if outcomes.outcomes:

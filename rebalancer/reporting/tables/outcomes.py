@@ -39,7 +39,10 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     _write_cleanups(lines, outcomes.cleanups)
     if not outcomes.outcomes:
         return lines.text
-    lines.heading("MOVES", "seconds from the request until the replacement was bound and ready")
+    if outcomes.dry_run:
+        lines.heading("MOVES", "nothing was evicted; TO is where the plan puts each replacement")
+    else:
+        lines.heading("MOVES", "seconds from the request until the replacement was bound and ready")
     shown = outcomes.outcomes
     if lines.shown(len(shown), _MAX_MOVES) < len(shown):
         # Failures are kept first; what is shown stays in the order of the plan.
@@ -50,7 +53,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour), leads=True),
         Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold"), leads=True),
         Column("FROM", lambda outcome: plain(outcome.move.from_node), node=True),
-        Column("TO", lambda outcome: plain(outcome.node) or "-", node=True),
+        Column("TO", _to_planned if outcomes.dry_run else _to, node=True),
         Column("BOUND", lambda outcome: seconds_after(outcome, outcome.bound_at), right=True),
         Column("READY", lambda outcome: seconds_after(outcome, outcome.ready_at), right=True),
         Column("WHY", lambda outcome: (_why(outcome, said, lines), "dim"), sentence=True),
@@ -128,6 +131,18 @@ def seconds_after(outcome: Outcome, moment: float | None) -> str:
     if moment is None or outcome.evicted_at is None:
         return ""
     return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
+
+
+def _to(outcome: Outcome) -> str:
+    """Where the replacement landed."""
+    return plain(outcome.node) or "-"
+
+
+def _to_planned(outcome: Outcome) -> str:
+    """Where the plan puts the replacement: the likeliest node, and how many others may take it."""
+    others = len(outcome.move.landings) - 1
+    likeliest = plain(outcome.move.likeliest.node) or "nowhere"
+    return f"{likeliest} +{others}" if others > 0 else likeliest
 
 
 def _why(outcome: Outcome, said: str, lines: Lines) -> str:

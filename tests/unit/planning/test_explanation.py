@@ -17,7 +17,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
-from tests.builders import a_budget, a_node, a_pod
+from tests.builders import a_budget, a_node, a_pod, a_snapshot
 from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
@@ -349,3 +349,15 @@ def test_names_of_a_recorded_cluster_are_not_looked_for_in_another_one(
     name = "zzzz" if kind == "node" else "zzzz/zzzz"
     with pytest.raises(InputError, match=re.escape(f"see what there is with: {told}")):
         find_subject(snapshot, f"{kind}/{name}")
+
+
+def test_a_node_is_found_by_its_name_as_tables_show_it_without_its_domain() -> None:
+    names = ("ip-10-0-1-1.eu-west-1.internal", "ip-10-0-1-11.eu-west-1.internal", "a.x", "a.y")
+    snapshot = a_snapshot(nodes=[a_node(name) for name in names], pods=[])
+
+    for asked, found in (("ip-10-0-1-1", names[0]), (names[1], names[1])):
+        assert snapshot.nodes.names[find_subject(snapshot, f"node/{asked}").row] == found
+    with pytest.raises(InputError, match="no node 'a'"):
+        find_subject(snapshot, "node/a")
+    with pytest.raises(InputError, match="no node 'ip-10-0-1'"):
+        find_subject(snapshot, "node/ip-10-0-1")

@@ -38,7 +38,7 @@ def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     text = " ".join(Page(report(a_plan())).text.split())
 
     assert "1 of 2 hot nodes relieved, 1 stays hot; 2 pods restart" in text
-    assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain cpu 12.5" in text
+    assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain in points: cpu 12.5" in text
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
     assert "kind: RebalancePolicy" in text
@@ -237,3 +237,11 @@ def test_a_finished_run_is_headed_by_what_it_achieved() -> None:
     page = html_report(a_plan(), "", {}, some_outcomes(an_outcome(), an_outcome(Result.PENDING, "web-2")))
 
     assert Page(page).text.strip().startswith("1 of 2 moves landed; 1 Landed, 1 Pending")
+
+
+def test_a_report_of_what_was_not_done_says_so_first() -> None:
+    assert Page(report(a_plan())).text.strip().startswith("Plan: 1 of 2 hot nodes relieved")
+    dry_run = replace(some_outcomes(an_outcome(Result.WOULD_EVICT)), dry_run=True)
+    page = html_report(a_plan(), "", {}, dry_run)
+
+    assert Page(page).text.strip().startswith("Dry run: 1 of 2 hot nodes relieved")

@@ -50,6 +50,15 @@ def test_an_outcome_that_went_wrong_is_never_left_out_of_a_summary() -> None:
     assert "web-59" in outcomes_table(some_outcomes(*many), Style(everything=True)).plain
 
 
+def test_a_dry_run_says_where_each_replacement_would_land() -> None:
+    outcome = replace(an_outcome(Result.WOULD_EVICT), node="")
+    text = outcomes_table(replace(some_outcomes(outcome), dry_run=True)).plain
+
+    assert "TO is where the plan puts each replacement" in text
+    (row,) = [line for line in text.splitlines() if "WouldEvict" in line and "shop/" in line]
+    assert row.split()[3] == outcome.move.likeliest.node
+
+
 def test_a_run_without_moves_says_so() -> None:
     assert outcomes_table(some_outcomes()).plain.startswith("Outcome: nothing was evicted")
 
