@@ -84,7 +84,14 @@ def _reading() -> Iterable[Trial]:
         "at a glance",
         f"nodes {EXAMPLE}",
         lines=13,
-        says=("6 nodes: 2 hot", "MEAN", "P95", "hot above cpu 80 % (cool at 65 %)", "cpu 9.2 above 80 %"),
+        says=(
+            "6 nodes: 2 hot",
+            "mean",
+            "p95",
+            "nodes from 0 to 100 %",
+            "hot above cpu 80 % (cool at 65 %)",
+            "cpu 9.2 above 80 %",
+        ),
         never=("of allocatab…", "scheduler's version"),
         before="3 lines a node, the reason cut before it says anything",
     )

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
@@ -22,7 +21,8 @@ from rebalancer.reporting.words import plain
 _MAX_NODES = 20
 _MAX_LEVELS = 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
-_HISTOGRAM = "HISTOGRAM FROM 0 TO 100 %: TALLER IS MORE"
+_HISTOGRAM = "  nodes from 0 to 100 %"
+_BOTH = 71  # columns of the figures of a resource and, beside them, its histogram
 _NOT_MEASURED = {"requests": "not measured"}  # what figures of a source are, instead of their age
 
 
@@ -157,40 +157,22 @@ def _why(node: NodeReport, *, wide: bool) -> tuple[str, str]:
     return because, "red" if node.hot else "dim"
 
 
-class _Distribution(msgspec.Struct, frozen=True):
-    """How the known loads of a resource are distributed over nodes, in percent of allocatable."""
-
-    resource: str
-    mean: float
-    p95: float
-    most: float
-    histogram: str
-
-
-def _distributions(nodes: Sequence[NodeReport], glyphs: Glyphs) -> list[_Distribution]:
-    """One for each resource that every table shows and whose load is known of some node."""
-    distributions = []
-    for resource in ALWAYS_SHOWN:
-        loads = known_loads(nodes, resource)
-        if loads:
-            figures = mean_p95_max(loads)
-            distributions.append(_Distribution(resource, *figures, _histogram(loads, glyphs)))
-    return distributions
-
-
 def _summary(lines: Lines, listing: NodeListing) -> None:
     """How many nodes are hot or unknown, how the load is distributed, and where the figures come from."""
     nodes = listing.nodes
     lines.headline("", headline(nodes))
     lines.labelled("cluster  ", f"{listing.source} at {listing.now}", "dim")
-    columns = [
-        Column("LOAD %", lambda of: of.resource),
-        Column("MEAN", lambda of: f"{of.mean:.0f}", right=True),
-        Column("P95", lambda of: f"{of.p95:.0f}", right=True),
-        Column("MAX", lambda of: f"{of.most:.0f}", right=True),
-        Column(_HISTOGRAM, lambda of: (of.histogram, "cyan"), phrase="0 to 100 %: {}"),
-    ]
-    write_table(lines, columns, _distributions(nodes, lines.style.glyphs))
+    for resource in ALWAYS_SHOWN:
+        loads = known_loads(nodes, resource)
+        if loads:
+            mean, p95, most = mean_p95_max(loads)
+            figures = (f"  {resource:<7}", "dim"), f" mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}  "
+            histogram = (_histogram(loads, lines.style.glyphs), "cyan"), (_HISTOGRAM, "dim")
+            if lines.style.columns >= _BOTH or lines.style.markdown:
+                lines.add(*figures, *histogram)
+            else:
+                lines.add(*figures)
+                lines.add(" " * 4, *histogram)
     for levels in _levels(nodes):
         lines.message(levels, 2, "dim")
     for origin in origin_words(nodes):
