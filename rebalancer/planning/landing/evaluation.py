@@ -61,19 +61,14 @@ class Predecessor(Enum):
 
 
 @contextmanager
-def with_predecessor(
-    state: ClusterState, row: PodRow, source: NodeRow, predecessor: Predecessor
-) -> Iterator[None]:
-    """The state while a pod of the node ``source`` is in this state; as it was when the block ends."""
-    if predecessor is not Predecessor.TERMINATES:
-        with state.without((row,) if predecessor is Predecessor.GONE else ()):
+def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor) -> Iterator[None]:
+    """The state while a pod of a node is in this state; as it was when the block ends."""
+    if predecessor is Predecessor.TERMINATES:
+        with state.while_terminating(row):
             yield
         return
-    state.evict(row)
-    try:
+    with state.without((row,) if predecessor is Predecessor.GONE else ()):
         yield
-    finally:
-        state.restore(row, source)
 
 
 # Filters whose verdict depends on a pod's class and the node alone.
@@ -398,7 +393,7 @@ def placements_of(
     schedulers: ProfileSchedulers, candidate: Candidate, state: ClusterState, predecessor: Predecessor
 ) -> list[Placement]:
     """The replacement's placements as the schedulers see the nodes; the state is left as it was."""
-    with with_predecessor(state, candidate.row, candidate.source, predecessor):
+    with with_predecessor(state, candidate.row, predecessor):
         views = schedulers.views(candidate.replacement)
         return [item.place(state, candidate.replacement) for item in views]
 
@@ -594,7 +589,7 @@ class MoveEvaluator:
         if not waiting:
             return ""
         state = scenario.after_termination
-        with with_predecessor(state, candidate.row, candidate.source, Predecessor.GONE):
+        with with_predecessor(state, candidate.row, Predecessor.GONE):
             for pod_class in waiting[:MAX_WAITING_CLASSES]:
                 self.placements.asked += 1
                 self.placements.computed += 1

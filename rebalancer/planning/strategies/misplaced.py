@@ -236,7 +236,7 @@ class Misplaced(Strategy):
         self._looked_at += 1
         state = plan.scenarios.all[0].after_termination
         kind = int(prepared.pods.pod_class[pod])
-        with with_predecessor(state, pod, node, Predecessor.GONE):
+        with with_predecessor(state, pod, Predecessor.GONE):
             rejection = scheduler.rejection_at(state, kind, node, {*filters} - {_TAINTS})
         return rejection or self._preferred_elsewhere(pod, plan)
 

@@ -31,6 +31,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894; v1.35.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -49,6 +50,9 @@ _MAX_ROUNDING_ERROR = 1e-12
 _TURNS = 5
 _NEIGHBOURS = 0.04  # the share of subsets that hold none of the nodes of a turn
 _FEWER = 4  # times as few listed nodes as most windows hold
+_DENSE = 1 << 16  # totals that differ by less are counted, others sorted
+_FEW_NODES = 4  # of the best for each window that fits beside others: mostly every window holds one of them
+_MOST_NODES = 128  # with which that is tried
 _NO_TOTAL = np.iinfo(np.int64).min // 4
 
 
@@ -104,11 +108,12 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         return self.outcome(totals)[0]
 
     def _of_sample(self, totals: IntArray) -> FloatArray:
-        subset = self._of_subsets(totals)
+        levels = _Levels(totals)
+        subset = self._of_subsets(levels)
         chance = (1.0 - WINDOWS) * subset
         likelihoods = sum(order.count for order in self.orders)
         for order in self.orders:
-            chance += WINDOWS * order.count / likelihoods * self._of_windows(totals, order, subset)
+            chance += WINDOWS * order.count / likelihoods * self._of_windows(totals, levels, order, subset)
         return np.asarray(chance / chance.sum(), np.float64)
 
     def may_be_taken(self, lowest: IntArray, highest: IntArray) -> BoolArray:
@@ -120,21 +125,25 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         compared = min(self.limit, len(self.passing))
         return np.asarray(better + compared <= len(self.passing), np.bool_)
 
-    def _of_subsets(self, totals: IntArray) -> FloatArray:
+    def _of_subsets(self, levels: _Levels) -> FloatArray:
         """(feasible,) the chances where every set of ``limit`` of the nodes found is equally likely.
 
         The best nodes may be neighbours, which a search misses together. So a small share goes to the next
         best ones, a small share of that to those after them, and so on.
         """
-        levels = _Levels(totals)
         chance = np.zeros(len(levels.sizes), np.float64)
         begin = 0
         for turn in range(_TURNS):
-            ranks = levels.ranks[begin:] - levels.ranks[begin]
             drawn = max(self.limit >> turn, 1)
-            missed = _chance_of_none(ranks, np.array([drawn]), len(self.passing) - int(levels.ranks[begin]))[
-                0
-            ]
+            among = len(self.passing) - int(levels.ranks[begin])
+            # A set misses so many better nodes with a chance of (1 − drawn ÷ among) to the power of their
+            # number at most; levels beyond that are left out.
+            last = len(levels.ranks)
+            if drawn < among:
+                most = int(levels.ranks[begin]) + math.log(_MIN_CHANCE) / math.log1p(-drawn / among)
+                last = min(int(levels.ranks.searchsorted(most)) + 2, last)
+            ranks = levels.ranks[begin:last] - levels.ranks[begin]
+            missed = _chance_of_none(ranks, drawn, among)
             by_level = missed[:-1] - missed[1:]
             possible = int(np.count_nonzero(by_level >= _MIN_CHANCE))
             chance[begin : begin + possible] = by_level[:possible] * _NEIGHBOURS**turn
@@ -143,23 +152,27 @@ class Search(msgspec.Struct, frozen=True, eq=False):
                 break
         return np.asarray((chance / levels.sizes)[levels.of_node] / chance.sum(), np.float64)
 
-    def _of_windows(self, totals: IntArray, order: NodeOrder, subset: FloatArray) -> FloatArray:
+    def _of_windows(
+        self, totals: IntArray, levels: _Levels, order: NodeOrder, subset: FloatArray
+    ) -> FloatArray:
         """(feasible,) the chances where a sample is consecutive nodes of an order, from every start."""
-        feasible_at = np.full(len(order.listed), -1, np.int64)
-        feasible_at[self.feasible] = np.arange(len(self.feasible))
-        passes = np.zeros(len(order.listed), np.bool_)
-        passes[self.passing] = True
-        places = passes[order.rows].nonzero()[0]
-        rows = order.rows[places]
-        windows = _Windows(
-            feasible_at[rows], order.listed[rows], _starts(places, len(order.rows)), self.limit
-        )
-        if windows.is_listed.all():
+        if order.lists_all:
             return subset
-        if windows.is_listed.any():
-            chance = windows.chances_beside_listed(totals)
+        candidates = len(order.rows)
+        passes = np.zeros(candidates, np.bool_)
+        passes[order.place.take(self.passing)] = True
+        places = passes.nonzero()[0]
+        feasible_at = np.full(candidates, -1, np.int64)
+        feasible_at[order.place.take(self.feasible)] = np.arange(len(self.feasible))
+        node = feasible_at.take(places)
+        windows = _Windows(node, _starts(places, candidates), self.limit)
+        if order.lists_any:
+            is_listed = order.listed.take(order.rows.take(places))
+            if is_listed.all():
+                return subset
+            chance = windows.chances_beside_listed(totals, is_listed)
         else:
-            chance = windows.chances(totals)
+            chance = windows.chances(totals, levels)
         chance[chance < _MAX_ROUNDING_ERROR] = 0.0
         return chance
 
@@ -176,29 +189,44 @@ class _Levels:
     """Nodes grouped by equal totals, the best group first."""
 
     def __init__(self, totals: IntArray) -> None:
-        negated, self.of_node, self.sizes = np.unique(-totals, return_inverse=True, return_counts=True)
-        self.totals: IntArray = -negated  # (levels,) descending
+        least = int(np.minimum.reduce(totals))
+        self.totals: IntArray  # (levels,) descending
+        self.of_node: IntArray  # (nodes,) which level
+        self.sizes: IntArray  # (levels,) how many nodes
+        if int(np.maximum.reduce(totals)) - least < _DENSE:
+            above = totals - least
+            counts = np.bincount(above)
+            levels = counts.nonzero()[0][::-1]
+            number = np.empty(len(counts), np.int64)
+            number[levels] = np.arange(len(levels))
+            self.totals = levels + least
+            self.of_node = number.take(above)
+            self.sizes = counts.take(levels)
+        else:
+            negated, self.of_node, self.sizes = np.unique(-totals, return_inverse=True, return_counts=True)
+            self.totals = -negated
         # (levels + 1,) how many nodes are in all better groups
         self.ranks: IntArray = np.concatenate([[0], self.sizes.cumsum()])
 
 
 @lru_cache(maxsize=8)
-def _log_factorials(count: int) -> FloatArray:
-    """(count + 1,) ln n! for each n."""
-    return np.concatenate([[0.0], np.log(np.arange(1, count + 1)).cumsum()])
+def _log_factorials(digits: int) -> FloatArray:
+    """ln n! for each n of no more than so many binary digits."""
+    return np.concatenate([[0.0], np.log(np.arange(1, 1 << digits)).cumsum()])
 
 
-def _chance_of_none(best: IntArray, drawn: IntArray, among: int) -> FloatArray:
+def _chance_of_none(best: IntArray, drawn: IntArray | int, among: int) -> FloatArray:
     """(drawn, best) the chance that a set of so many of ``among`` nodes holds none of so many of them.
 
-    C(among − best, drawn) ÷ C(among, drawn), by logarithms.
+    C(among − best, drawn) ÷ C(among, drawn), by logarithms. ``drawn`` is (drawn, 1), or one number.
     """
-    logs = _log_factorials(among)
-    others = among - best[None, :] - drawn[:, None]
+    logs = _log_factorials(among.bit_length())
+    others = among - best - drawn
     # ln of (among − best)! (among − drawn)! ÷ (among! others!)
-    logarithm = (logs[among - best] - logs[among])[None, :]
-    logarithm = logarithm + logs[among - drawn][:, None] - logs[np.maximum(others, 0)]
-    chance: FloatArray = np.where(others < 0, 0.0, np.exp(np.minimum(logarithm, 0.0)))
+    logarithm = logs.take(among - best) - logs[among]
+    logarithm = logarithm + logs[among - drawn] - logs.take(np.maximum(others, 0))
+    chance: FloatArray = np.exp(np.minimum(logarithm, 0.0))
+    chance[others < 0] = 0.0
     return chance
 
 
@@ -206,7 +234,6 @@ class _Windows(msgspec.Struct, frozen=True, eq=False):
     """The samples of one worker: from each place on so many consecutive places, going round."""
 
     node: IntArray  # (places,) index of the feasible node there; -1: an extender rejects it
-    is_listed: BoolArray  # (places,) any of the listed nodes may be there
     starts: FloatArray  # (places,) the chance that the window begins there
     width: int
 
@@ -214,13 +241,52 @@ class _Windows(msgspec.Struct, frozen=True, eq=False):
         """(places + width − 1,) the values, and those that windows across the end hold once more."""
         return np.concatenate([values, values[: self.width - 1]])
 
-    def chances(self, totals: IntArray) -> FloatArray:
+    def chances(self, totals: IntArray, levels: _Levels) -> FloatArray:
         """(feasible,) the chance of each node to be taken."""
-        return self._taken(self._totals(totals), self.starts, len(totals))
+        if len(self.node) == len(totals):  # no extender rejects any
+            for_few = self._taken_of_few(totals, levels)
+            if for_few is not None:
+                return for_few
+        by_place = np.where(self.node >= 0, totals.take(self.node), _NO_TOTAL)
+        return self._taken(by_place, self.starts, len(totals))
 
-    def _totals(self, totals: IntArray) -> IntArray:
-        """(places,) the totals of the nodes whose places are known."""
-        return np.where((self.node >= 0) & ~self.is_listed, totals[self.node], _NO_TOTAL)
+    def _taken_of_few(self, totals: IntArray, levels: _Levels) -> FloatArray | None:
+        """The same where every window holds one of few best nodes; None where it does not.
+
+        Five nodes in a ring with totals 7 9 9 4 6 and a width of 3: the windows that hold node 1 begin at
+        4, 0 or 1, those that hold node 2 at 0, 1 or 2. Each of these runs of windows is taken by the best
+        nodes that all of it holds: 4 by node 1, 0 and 1 by both, 2 by node 2. Window 3 holds neither.
+        """
+        places = len(self.node)
+        by_place = totals.take(self.node)
+        few = _FEW_NODES * (places // self.width + 1)
+        while few <= min(_MOST_NODES, places // 2):
+            level = int(levels.ranks.searchsorted(few))
+            if levels.ranks[level] > _MOST_NODES:
+                return None
+            best = (by_place >= levels.totals[level - 1]).nonzero()[0]
+            # Windows begin a run where a best node enters or leaves; (runs,) the first of each.
+            runs = np.sort(np.concatenate([best - self.width + 1, best + 1]) % places)
+            runs = runs[np.concatenate([runs[1:] != runs[:-1], [True]])]
+            # (best, runs), the node with the highest total first: whether the windows of a run hold it
+            best = best[by_place.take(best).argsort(kind="stable")[::-1]]
+            distance = best[:, None] - runs
+            distance += places * (distance < 0)
+            holds = distance < self.width
+            first = holds.argmax(axis=0)
+            if holds[first, np.arange(len(runs))].all():
+                cumulated = np.zeros(places + 1)
+                self.starts.cumsum(out=cumulated[1:])
+                from_start = cumulated.take(runs)
+                chance = np.empty(len(runs))
+                chance[:-1] = from_start[1:] - from_start[:-1]
+                chance[-1] = cumulated[-1] - from_start[-1] + from_start[0]  # it goes on across the end
+                of_best = by_place.take(best)
+                takes = holds & (of_best[:, None] == of_best.take(first))
+                shares = takes @ (chance / np.add.reduce(takes, axis=0, dtype=np.float64))
+                return np.asarray(np.bincount(self.node.take(best), shares, len(totals)), np.float64)
+            few *= 2
+        return None
 
     def _taken(self, by_place: IntArray, weights: FloatArray, nodes: int) -> FloatArray:
         """(nodes,) the weight of each window, shared among the best places in it."""
@@ -232,29 +298,30 @@ class _Windows(msgspec.Struct, frozen=True, eq=False):
         shares = np.where(by_place[winners % len(self.node)] < lowest, 0.0, shares)
         return np.asarray(np.bincount(np.maximum(taken, 0), weights=shares, minlength=nodes), np.float64)
 
-    def chances_beside_listed(self, totals: IntArray) -> FloatArray:
+    def chances_beside_listed(self, totals: IntArray, is_listed: BoolArray) -> FloatArray:
         """(feasible,) the chance of each node to be taken, where later nodes alone have places of their own.
 
-        A later node is taken from a window in which it is the best of these, if the window holds no listed
-        node that is better. Of equal nodes each has the same share.
+        ``is_listed`` is (places,): any of the listed nodes may be there. A later node is taken from a window
+        in which it is the best of these, if the window holds no listed node that is better. Of equal nodes
+        each has the same share.
         """
-        by_place = self._totals(totals)
+        by_place = np.where((self.node >= 0) & ~is_listed, totals.take(self.node), _NO_TOTAL)
         best_later = sliding_maximum(self._around(by_place), self.width)  # (windows,)
-        listed_before = np.concatenate([[0], self._around(self.is_listed.astype(np.int64)).cumsum()])
+        listed_before = np.concatenate([[0], self._around(is_listed.astype(np.int64)).cumsum()])
         listed_within = listed_before[self.width :] - listed_before[: -self.width]  # (windows,)
-        listed_count = int(np.count_nonzero(self.is_listed))
-        listed = self.node[self.is_listed & (self.node >= 0)]
+        listed_count = int(np.count_nonzero(is_listed))
+        listed = self.node[is_listed & (self.node >= 0)]
         levels = _Levels(totals[listed])
         # Nearly every window holds one of the best listed nodes; the others decide nothing.
-        few = np.array([max(int(listed_within.max()) // _FEWER, 1)])
-        last = 1 + int(np.count_nonzero(_chance_of_none(levels.ranks, few, listed_count)[0] >= _MIN_CHANCE))
+        few = max(int(listed_within.max()) // _FEWER, 1)
+        last = 1 + int(np.count_nonzero(_chance_of_none(levels.ranks, few, listed_count) >= _MIN_CHANCE))
         ranks = levels.ranks[: last + 1]
         best_totals = levels.totals[None, :last]
         sizes = levels.sizes[:last]
         # Windows that hold as many listed nodes and the same best later one are alike.
         kinds, kind_of = np.unique(np.stack([listed_within, best_later]), axis=1, return_inverse=True)
         weights = np.bincount(kind_of.ravel(), weights=self.starts, minlength=kinds.shape[1])
-        missed = _chance_of_none(ranks, kinds[0], listed_count)  # (kinds, levels + 1)
+        missed = _chance_of_none(ranks, kinds[0][:, None], listed_count)  # (kinds, levels + 1)
         by_level = (
             missed[:, :-1] - missed[:, 1:]
         )  # (kinds, levels) that the best listed node is of each level

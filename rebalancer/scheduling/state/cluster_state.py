@@ -431,6 +431,28 @@ class ClusterState:
             self._counters.change(self.pod_class[pod], node, 1, terminating=False)
 
     @contextmanager
+    def while_terminating(self, pod: int) -> Iterator[None]:
+        """The state while a pod of a node terminates; afterwards as before, and meanwhile only looked at."""
+        if self.terminating[pod]:
+            yield
+            return
+        states = (self, *self._beside)
+        for state in states:
+            state._touch(pod)
+            state._set_terminating(pod, terminating=True)
+        try:
+            yield
+        finally:
+            for state in states:
+                state._set_terminating(pod, terminating=False)
+
+    def _set_terminating(self, pod: int, *, terminating: bool) -> None:
+        """Let a pod of a node terminate or not, as far as counts go."""
+        self.terminating[pod] = terminating
+        sign = -1 if terminating else 1
+        self._counters.change(self.pod_class[pod], self.node[pod], sign, terminating=False)
+
+    @contextmanager
     def without(self, pods: Collection[int]) -> Iterator[None]:
         """The state while some pods of nodes are gone; afterwards as before.
 

@@ -75,6 +75,11 @@ class LabelColumn(msgspec.Struct, frozen=True, eq=False, dict=True):
         """How many nodes have it."""
         return int(np.count_nonzero(self.values >= 0))
 
+    @cached_property
+    def by_node(self) -> Sequence[int]:
+        """The values as integers that are read one by one."""
+        return tuple(self.values.tolist())
+
 
 class NodeLabels:
     """The labels of all nodes as columns of integers: one selector is one comparison over all nodes."""
@@ -235,12 +240,29 @@ def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> Registere
     return Registered([names[rank] for rank in sorted(range(len(names)), key=place)], listed)
 
 
-class NodeOrder(msgspec.Struct, frozen=True, eq=False):
+class NodeOrder(msgspec.Struct, frozen=True, eq=False, dict=True):
     """An order in which the scheduler may look at the nodes."""
 
     rows: IntArray  # (nodes,) in this order
     listed: BoolArray  # (nodes,) by row: it listed the node when it started, in no order
     count: int = 1  # how many times as likely it is as another
+
+    @cached_property
+    def lists_any(self) -> bool:
+        """Whether the scheduler listed any node when it started."""
+        return bool(self.listed.any())
+
+    @cached_property
+    def lists_all(self) -> bool:
+        """Whether it listed all nodes then."""
+        return bool(self.listed.all())
+
+    @cached_property
+    def place(self) -> IntArray:
+        """(nodes,) the place of each node in the order; meaningless where the order leaves a node out."""
+        place = np.zeros(len(self.listed), np.int64)
+        place[self.rows] = np.arange(len(self.rows))
+        return place
 
     def among(self, nodes: BoolArray) -> NodeOrder:
         """The order of those nodes (nodes,) that a plugin names: the scheduler looks at them in no order."""

@@ -105,7 +105,7 @@ def test_what_a_filter_would_reject_it_may_reject() -> None:
             for name in MisplacedSettings().filters:
                 plugins = (item for item in scheduler.named({name}, ())[0] if item.concerns(state, kind))
                 may = any(item.may_reject(state, kind, np.array([node]))[0] for item in plugins)
-                with with_predecessor(state, PodRow(row), node, Predecessor.GONE):
+                with with_predecessor(state, PodRow(row), Predecessor.GONE):
                     if scheduler.rejection_at(state, kind, node, {name}):
                         rejected.add(name)
                         missed += [] if may else [(seed, name, pods.full_name(row))]
@@ -124,7 +124,7 @@ def test_where_another_node_would_score_higher_it_may() -> None:
             scheduler = prepared.schedulers.by_name[pods.classes[kind].scheduler_name]
             for plugin in scheduler.named((), ("NodeAffinity", "InterPodAffinity"))[1]:
                 may = bool(plugin.may_score_higher(state, kind, np.array([node]))[0])
-                with with_predecessor(state, PodRow(row), node, Predecessor.GONE):
+                with with_predecessor(state, PodRow(row), Predecessor.GONE):
                     raw = plugin.raw_scores(state, kind, np.arange(len(state.nodes)))
                 if raw is not None and raw.max() > raw[node]:
                     preferred.add(plugin.name)
