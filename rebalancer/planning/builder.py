@@ -172,7 +172,7 @@ class UsedLimits(msgspec.Struct):
         for_all = (bound for bound in self.bounds if bound.is_for_all)
         return next((item.words for item in for_all if self.most_used(item.setting) >= item.allows), "")
 
-    def _counting(self, pod: Candidate) -> Iterator[tuple[str, object, int]]:
+    def counting(self, pod: Candidate) -> Iterator[tuple[str, object, int]]:
         """The name of each limit that counts a pod, what it counts it by, and how many of these it allows."""
         limits = self.limits
         workload = pod.workload
@@ -187,7 +187,7 @@ class UsedLimits(msgspec.Struct):
     def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
         counts = self.counts
-        return tuple([name for name, by, most in self._counting(pod) if counts[name][by] >= most])
+        return tuple([name for name, by, most in self.counting(pod) if counts[name][by] >= most])
 
     def refusal(self, pod: Candidate) -> NotMoved | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
@@ -223,7 +223,7 @@ class UsedLimits(msgspec.Struct):
 
     def count(self, pod: Candidate) -> None:
         """Count the eviction of a pod."""
-        for name, by, _ in self._counting(pod):
+        for name, by, _ in self.counting(pod):
             self.counts[name][by] += 1
 
 

@@ -123,7 +123,7 @@ class InterPodAffinity(Plugin):
         range_with_zero: bool = False,
     ) -> None:
         """``namespaces`` are the labels by name of the namespaces there are."""
-        self._range_with_zero = range_with_zero
+        self.range_with_zero = range_with_zero
         self._arguments = arguments
         self._namespaces = namespaces
 
@@ -314,7 +314,7 @@ class InterPodAffinity(Plugin):
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """trunc(100·((raw − min)/(max − min))); all 0 when they are the same."""
-        if self._range_with_zero:
+        if self.range_with_zero:
             smallest = min(smallest, 0)
             largest = max(largest, 0)
         if largest <= smallest:

@@ -72,7 +72,7 @@ class MovablePods:
             shape_cost(load, prepared.hotness, prepared.usage, node, pods)
             for node, pods in zip(candidates, rows, strict=True)
         )
-        self._value_price = self.price + _SHAPE_WEIGHT * _joined(shape)
+        self.value_price = self.price + _SHAPE_WEIGHT * _joined(shape)
 
     def prices(self, pods: Sequence[Candidate]) -> FloatArray:
         """(pods,) what moving each of any pods costs."""
@@ -134,7 +134,7 @@ class MovablePods:
         """(pods,) points of excess that leave with each pod alone, for each unit of its price."""
         node = self.node[pods]
         removed = self.hotness.removed(self.nodes[node], percent[node], self.relief[pods])
-        return removed / self._value_price[pods]
+        return removed / self.value_price[pods]
 
     def added(self, pod: Candidate, landings: LandingDistribution) -> FloatArray:
         """(hot nodes, resources) points that the replacement of any pod brings them, by its chances."""
@@ -181,7 +181,7 @@ class MovablePods:
         if not enough[best - pods.start]:
             return best
         beyond = np.maximum(relief - need[wanted], 0.0).sum(axis=1) / 100.0
-        price = np.where(enough, np.round(self._value_price[here] + _FIT_WEIGHT * beyond, 9), np.inf)
+        price = np.where(enough, np.round(self.value_price[here] + _FIT_WEIGHT * beyond, 9), np.inf)
         return int(pods[int(np.argmin(price))])
 
 

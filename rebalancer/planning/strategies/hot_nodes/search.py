@@ -1,4 +1,4 @@
-"""The search for moves that relieve hot nodes: one greedy builder, begun again with other preferences.
+"""The search for moves that relieve hot nodes: a greedy plan, and what drafts of others make better.
 
 **Greedy.** Arithmetic says how much excess each pod would take away, for each unit of what moving it costs.
 The pod of most value is placed. If its landing is acceptable it moves; otherwise it stays, and the next one
@@ -15,15 +15,13 @@ it cooler than that. Such a move must remove more excess from its node than it b
     a pod of 10 points goes from a to b            a 85 %, b 80 %: neither starves, and less is above 80 %
 
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
-puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value
-more often, and in every second draft pods that may land on several nodes come last. Some drafts prefer pods
-that request more than they use, since a node gets pods until they have requested as much as on other nodes.
-The first drafts begin anew, the others with the moves of the best one so far but a few. A draft ends once
-many pods in a row are refused. The generator is seeded by the number of the draft, and placements are
-counted, never time, so the same cluster has the same plan. In a draft each move is a wave of its own, and
-nothing is placed twice. The best draft is made a plan, which is held to waves and scenarios like any other.
-Plans are compared by what they leave: excess, each node that stays hot counted as some points more in each
-resource and for each threshold, and the least relief for each unit of what their moves cost.
+puts the next. So where excess is left, other plans are drafted by the thousand (``drafts``), and the best of
+them are made plans, which are held to waves and scenarios like any other. Where the scheduler decides by what
+drafts do not compute, such as figures of load or a sample of the nodes, the plan itself is varied some times:
+all of its moves but a few, others that are drawn, and then greedily again. Placements are counted, never time, so
+the same cluster has the same plan. Plans are compared by what they leave: excess, each node that stays hot
+counted as some points more in each resource and for each threshold, and the least relief for each unit of
+what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:
@@ -41,7 +39,7 @@ left out, and so are small ones off nodes that stay hot. Then other pods may tak
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -54,17 +52,18 @@ from rebalancer.planning.eviction import unknown_load, why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE, Drafts
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_PLACEMENTS_A_POD = 12  # that drafts may ask for
-_CELLS = 150_000  # placements times nodes that they may ask for: large clusters can afford less
-# The powers of their value and of their oversize by which pods are drawn, draft by draft.
-_POWERS = ((8.0, 2.0), (8.0, 4.0), (2.0, 0.0), (4.0, 0.0))
-_MOST_REFUSED = 20  # pods in a row, after which a draft ends
-_FEW_PODS = 40  # that may move: drafts have placements as if there were so many
-_MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
-POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot in a resource counts beside its own
-_ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
+_ROUNDS = 2  # of drafts, each of which goes on from the best plan so far
+_MOST_TRIED = 3  # drafts of a round that are made plans
+_PLACEMENTS_A_POD = 12  # that variations of a plan may ask for, where it cannot be drafted
+_ROOM_A_POD = 3  # that making room may ask for
+_CELLS = 150_000  # placements times nodes that variations may ask for: large clusters can afford less
+_FEW_PODS = 40  # that may move: there are as many placements as if there were so many
+_MOST_LEFT_OUT = 4  # moves of the best plan, where a variation begins with the others,
+_MOST_DRAWN = 20  # and goes on with so many other pods,
+_POWER = 4.0  # drawn by this power of their value
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever the level
 
@@ -76,7 +75,6 @@ _DEPENDS_ON_MOVES = frozenset({Reason.NO_BETTER_LANDING, Reason.NO_LANDING, Reas
 
 Quality = tuple[float, float, int]
 Room = Mapping[int, Sequence[Candidate]]  # by pod: those that make room for it
-Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot nodes, resources) percent
 
 
 class Found(msgspec.Struct, frozen=True, eq=False):
@@ -116,58 +114,64 @@ class ReliefSearch:
         self._share = usual
         self._partial = policy.partial_relief
         self._level = policy.aggressiveness
-        self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
-        self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
-        self.least = pods.least(self.asked, self.levels[frozenset()])
+        self.first_percent = pods.percent(start)
+        self.least = pods.least(self.asked, self.first_percent)
 
     def best(self) -> Found:
         """The best plan of those that the drafts lead to, within their placements."""
         best = self.plan()
-        all_gone = self.pods.with_all_gone(self.levels[frozenset()])
+        all_gone = self.pods.with_all_gone(self.first_percent)
         least = float(self.pods.excess(all_gone).sum()) + NEGLIGIBLE
         if best.attempt.excess <= least:
             return best
-        placements = self.start.evaluator.placements
-        most = placements.asked + self._share
-        usual = len(self.pods.candidates)  # about what a draft asks for
-        drafts = {best.order: best.quality}
-        number = 0
-        idle = 0
-        model = best.order
-        while placements.asked + usual < most:
-            draft = Attempt(self, {}, is_draft=True)
-            asked = placements.asked
-            random = np.random.default_rng(number)
-            first = _some(model, random) if number >= len(_POWERS) else ()
-            draft.run(self._drawn(random, *_POWERS[number % len(_POWERS)]), first, waits=not number % 2)
-            number = number + 1
-            usual = placements.asked - asked
-            order = tuple(draft.order)
-            if not order:
-                break  # no pod can be the first to move, in whatever order they are drawn
-            idle = idle + 1 if order in drafts and placements.asked == asked else 0
-            if idle:  # nothing new: the more such drafts in a row, the less may be hoped for
-                most -= max(idle, len(order) + 1)
-            drafts[order] = min(drafts.get(order, self.quality(draft)), self.quality(draft))
-            model = min(drafts, key=lambda item: drafts[item])
-        if drafts[model] < best.quality:
-            best = min(best, self.plan(model), key=lambda item: item.quality)
+        drafts = Drafts(self._prepared, self.pods, self.start, self.least, self.asked)
+        best = self._best_draft(drafts, best) if drafts.lead_somewhere else self._best_variation(best)
         return self._with_room(best) if best.attempt.excess > least else best
 
-    def _drawn(self, random: np.random.Generator, power: float, lean: float) -> Choice:
-        """Pods drawn with a chance that grows with these powers of their value and of their oversize."""
-        preferred = lean * np.log(self.pods.oversize)
+    def _best_draft(self, drafts: Drafts, best: Found) -> Found:
+        """The best of a plan and those that are drafted from it."""
+        tried = {frozenset(best.order)}
+        for number in range(_ROUNDS):
+            left = _MOST_TRIED
+            for draft in drafts.search(best.order, number):
+                moved = frozenset(draft.order)
+                if not left or draft.points >= best.quality[0]:
+                    break
+                if moved not in tried:
+                    tried.add(moved)
+                    left -= 1
+                    best = min(best, self.plan(draft.order), key=lambda item: item.quality)
+        return best
 
-        def choose(value: FloatArray, _percent: FloatArray) -> int:
-            with np.errstate(divide="ignore"):
-                return int(np.argmax(power * np.log(value) + preferred + random.gumbel(size=len(value))))
+    def _best_variation(self, best: Found) -> Found:
+        """The best of a plan and some that begin with all of its moves but a few."""
+        placements = self.start.evaluator.placements
+        most = placements.asked + self._share
+        random = np.random.default_rng(0)
+        tried = {best.order}
+        used = len(self.pods.candidates)  # about what a plan asks for
+        while placements.asked + used < most and best.order:
+            before = placements.asked
+            found = self.plan([*_some(best.order, random), *self._drawn(random)])
+            used = max(placements.asked - before, len(best.order))
+            if found.order in tried:
+                most -= used
+            tried.add(found.order)
+            best = min(best, found, key=lambda item: item.quality)
+        return best
 
-        return choose
+    def _drawn(self, random: np.random.Generator) -> list[int]:
+        """Some pods to try first, those of more value more often."""
+        value = self.pods.value(self.first_percent)
+        with np.errstate(divide="ignore"):
+            drawn = _POWER * np.log(value) + random.gumbel(size=len(value))
+        order: list[int] = np.argsort(-drawn).tolist()
+        return order[: random.integers(1, _MOST_DRAWN + 1)]
 
     def _with_room(self, best: Found) -> Found:
         """The plan, or a better one in which pods of cool nodes make room."""
         attempt = best.attempt.copy()
-        attempt.make_room(self._share // _ROOM_SHARE)
+        attempt.make_room(self._share * _ROOM_A_POD // _PLACEMENTS_A_POD)
         more = self._found(attempt, best.closed)
         while more.attempt.room and (unpaid := self._unpaid(more)):
             rest = [at for at in more.order if at not in unpaid]
@@ -190,17 +194,17 @@ class ReliefSearch:
         return found
 
     def estimate(self) -> PlanBuilder:
-        """What ``plan`` would come to, about: one draft, from which moves that do not pay are left out."""
-        draft = Attempt(self, {}, is_draft=True)
-        draft.go_on(self.pods.best)
-        found = self._found(draft, {})
-        return draft.builder_without(self._unpaid(found).keys() | self._needless(found))
+        """What ``plan`` would come to, about: one attempt, without the moves that do not pay."""
+        attempt = Attempt(self, {})
+        attempt.go_on()
+        found = self._found(attempt, {})
+        return attempt.builder_without(self._unpaid(found).keys() | self._needless(found))
 
     def _made(
         self, first: Sequence[int], closed: Mapping[int, NotMoved], room: Room = MappingProxyType({})
     ) -> Found:
         attempt = Attempt(self, closed, room)
-        attempt.run(self.pods.best, first)
+        attempt.run(first)
         return self._found(attempt, closed)
 
     def _found(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
@@ -357,39 +361,33 @@ class ReliefSearch:
 
 
 class Attempt:
-    """One plan or draft that is being made; ``closed`` are pods that it leaves where they are."""
+    """One plan that is being made; ``closed`` are pods that it leaves where they are."""
 
     def __init__(
         self,
         search: ReliefSearch,
         closed: Mapping[int, NotMoved],
         room: Room = MappingProxyType({}),
-        *,
-        is_draft: bool = False,
     ) -> None:
         self._search = search
         self._pods = search.pods
-        self._is_draft = is_draft
-        self._builder: PlanBuilder | None = None
+        self.builder = search.start.copy()
         self._accepted: list[AcceptedMove] = []
-        self._made: Hashable = frozenset()  # the moves so far
         self._refused: dict[int, NotMoved] = dict(closed)
         self._room = room  # what moves before some pods
         self.room: dict[int, Sequence[Candidate]] = {}
         self.order: list[int] = []
         self.shifts: dict[int, FloatArray] = {}
-        self.percent = search.levels[frozenset()]
+        self.percent = search.first_percent
         pods = len(self._pods.candidates)
         self._open = np.ones(pods, np.bool_)
         self._open[[*closed, *search.moved]] = False
-        self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
         self._refused_by = np.full(pods, -1, np.int64)
         self._refused_at = np.zeros(pods, np.int64)
         self._refused_at[list(closed)] = pods + 1  # for good
         self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
-        self._waits = self._ended = False
-        self._in_vain = 0  # pods refused since the last move
+        self._ended = False
 
     def copy(self) -> Attempt:
         """One that goes on from this one, and leaves it as it is."""
@@ -399,20 +397,13 @@ class Attempt:
         vars(other).update({name: value.copy() for name, value in held.items() if name != "_room"})
         return other
 
-    @property
-    def builder(self) -> PlanBuilder:
-        """The builder with all moves made; a draft whose moves are known does without."""
-        if self._builder is None:
-            self._builder = self.builder_without(())
-        return self._builder
-
     def builder_without(self, left_out: Collection[int]) -> PlanBuilder:
         """A builder with all other moves made, whose landings are as they were with these."""
         self._search.start.evaluator.placements.forget()
         builder = self._search.start.copy()
         for at, move in zip(self.order, self._accepted, strict=True):
             if at not in left_out:
-                self._add(builder, move)
+                builder.add(move)
         return builder
 
     @property
@@ -420,29 +411,19 @@ class Attempt:
         """Points of excess left."""
         return float(self._pods.excess(self.percent).sum())
 
-    def run(self, choose: Choice, first: Sequence[int] = (), *, waits: bool = False) -> None:
-        """Move these pods, where that holds, and go on until no open pod relieves anything.
-
-        A draft that ``waits`` moves pods last that may land on several nodes.
-        """
-        self._waits = waits
+    def run(self, first: Sequence[int] = ()) -> None:
+        """Move these pods, where that holds, and go on until no open pod relieves anything."""
         for at in first:
             if at in self._room:
                 self._try_after(at, [pod.row for pod in self._room[at]])
             elif self._open[at]:
                 self._try(at)
-        most_refused = _MOST_REFUSED if self._is_draft else np.inf
-        self.go_on(choose, most_refused)
-        if waits:
-            self._waits = False
-            self._open |= self._late
-            self.go_on(choose, most_refused)
-        while not self._is_draft and self._reopen():
-            self.go_on(choose)
+        self.go_on()
+        while self._reopen():
+            self.go_on()
 
-    def go_on(self, choose: Choice, most_refused: float = np.inf) -> None:
-        """Place the pods that this chooses until no open pod relieves anything, or too many are refused."""
-        self._in_vain = 0
+    def go_on(self) -> None:
+        """Place the pod of most value until no open pod relieves anything."""
         seen = np.full_like(self.percent, np.nan)
         value = np.zeros(len(self._pods.candidates))
         while not self._ended:
@@ -456,10 +437,10 @@ class Attempt:
                 seen = self.percent
             of_open = np.where(self._open, value, 0.0)
             left = (of_open > NEGLIGIBLE).nonzero()[0]
-            if not len(left) or self._in_vain >= most_refused:
+            if not len(left):
                 return
             if not self._is_spent:
-                self._try(choose(of_open, self.percent))
+                self._try(self._pods.best(of_open, self.percent))
                 continue
             for at in left.tolist():  # each is refused by the limit, in whatever order they are asked
                 self._try(at)
@@ -467,9 +448,8 @@ class Attempt:
     @property
     def _is_spent(self) -> bool:
         """Whether limits.perRun leaves no further move."""
-        used = (self._builder or self._search.start).used
-        more = len(self.order) if self._builder is None else 0
-        return used.most_used("per_run") + more >= used.limits.per_run
+        used = self.builder.used
+        return used.most_used("per_run") >= used.limits.per_run
 
     def _reopen(self) -> bool:
         """Let pods be tried again that were refused before the last move; whether there are any."""
@@ -501,9 +481,9 @@ class Attempt:
             node = self._refused[at].node
             assert node is not None
             if self._try_after(at, self._search.for_room(at, NodeRow(node), self.builder)):
-                self.go_on(self._pods.best)
+                self.go_on()
                 while self._reopen():
-                    self.go_on(self._pods.best)
+                    self.go_on()
 
     def _try_after(self, at: int, room: Sequence[PodRow]) -> bool:
         """Move a pod once as few of these others as it takes have made room; whether it moves."""
@@ -540,7 +520,7 @@ class Attempt:
         return False
 
     def _try(self, at: int) -> None:
-        found = self._find(at)
+        found = self.builder.find(self._pods.candidates[at])
         self._open[at] = False
         if isinstance(found, NotMoved):
             self._ended = found.reason is Reason.SEARCH_ENDED
@@ -548,10 +528,6 @@ class Attempt:
                 self._refuse(at, found)
             return
         rows = found.evaluation.landings().rows
-        if self._waits and len(rows) > 1:
-            self._late[at] = True
-            return
-        self._late[at] = False
         added = self._added(at, found)
         price = float(self._pods.price[at])
         if added.any() and not self._search.pays(at, self.percent, added, price):
@@ -563,54 +539,26 @@ class Attempt:
         return self._pods.added(self._pods.candidates[at], found.evaluation.landings())
 
     def _refuse(self, at: int, why: NotMoved) -> None:
-        self._in_vain += 1
         self._refused[at] = why
         self._refused_by[at] = -1 if why.node is None else why.node
         self._refused_at[at] = len(self.order)
 
     def _move(self, at: int, found: AcceptedMove) -> None:
         rows = found.evaluation.landings().rows
-        self._in_vain = 0
         self.shifts[at] = self._added(at, found)
         self.shifts[at][self._pods.node[at]] -= self._pods.relief[at]
         self.order.append(at)
         self._accepted.append(found)
         self._refused.pop(at, None)
-        if self._builder is not None:
-            self._add(self._builder, found)
-        if len(rows) == 1 and isinstance(self._made, frozenset):
-            # The order of moves whose landings are certain does not matter.
-            self._made |= {(at, int(rows[0]))}
-        else:
-            self._made = self._made, at
+        self.builder.add(found)
         self._update(at, rows.tolist())
-
-    def _find(self, at: int) -> AcceptedMove | NotMoved:
-        candidate = self._pods.candidates[at]
-        if not self._is_draft:
-            return self.builder.find(candidate)
-        key = self._made, at
-        found = self._search.known.get(key)
-        if found is None:
-            found = self._search.known[key] = self.builder.find(candidate)
-        return found
-
-    def _add(self, builder: PlanBuilder, move: AcceptedMove) -> None:
-        builder.add(move)
-        if self._is_draft:
-            builder.next_wave()
 
     def _update(self, at: int, rows: list[int]) -> None:
         """What a move off its node and onto one of ``rows`` changes."""
         node = int(self._pods.node[at])
-        levels = self._search.levels
-        percent = levels.get(self._made) if self._is_draft else None
-        if percent is None:
-            percent = self.percent.copy()
-            for row in {node, *np.flatnonzero(np.isin(self._pods.nodes, rows)).tolist()}:
-                percent[row] = self.builder.expected_percent(NodeRow(int(self._pods.nodes[row])))
-            if self._is_draft:
-                levels[self._made] = percent
+        percent = self.percent.copy()
+        for row in {node, *np.flatnonzero(np.isin(self._pods.nodes, rows)).tolist()}:
+            percent[row] = self.builder.expected_percent(NodeRow(int(self._pods.nodes[row])))
         self.percent = percent
         self._better[rows] = len(self.order)
         if not self._pods.still_hot(percent)[node].any():

@@ -96,7 +96,7 @@ class NodeResourcesFit(Plugin):
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
         self._scored = arguments.scoring_strategy
-        self._is_ratio = self._scored.type is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
+        self.is_ratio = self._scored.type is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)
         ratio = self._scored.requested_to_capacity_ratio
@@ -166,7 +166,7 @@ class NodeResourcesFit(Plugin):
     @once_a_class
     def _table(self, state: ClusterState, pod_class: int) -> ScoredTable | None:
         """The same resources as one table, where their mean has the same weights on every node."""
-        if self._is_ratio or state.classes.release.has(EVERY_SCORED_RESOURCE):
+        if self.is_ratio or state.classes.release.has(EVERY_SCORED_RESOURCE):
             return None
         return ScoredTable.of(self.scored_by(state, pod_class))
 
@@ -186,14 +186,14 @@ class NodeResourcesFit(Plugin):
         for resource in self.scored_by(state, pod_class):
             score = self.score_of(resource.requested(state, feasible), resource.capacity(feasible))
             score *= resource.weight
-            if resource.offered is None and not self._is_ratio:
+            if resource.offered is None and not self.is_ratio:
                 total += score
                 weights = weights + resource.weight
                 continue
             counted = np.ones(len(feasible), np.bool_)
             if resource.offered is not None:
                 counted = resource.offered[feasible]
-            if self._is_ratio:
+            if self.is_ratio:
                 counted &= score > 0
             total += np.where(counted, score, 0)
             weights = weights + np.where(counted, resource.weight, 0)
@@ -225,7 +225,7 @@ class NodeResourcesFit(Plugin):
                 offered = np.ones(len(rows), np.bool_) if item.offered is None else item.offered[rows]
                 requested = item.requested(state, rows)
                 capacity = item.capacity(rows)
-            if self._is_ratio:
+            if self.is_ratio:
                 full = ~offered | (requested > capacity)
                 free = (capacity - requested) * MAX_SCORE // capacity
                 score = scored_resources.on_shape(self._shape, np.where(full, MAX_SCORE, MAX_SCORE - free))
@@ -241,7 +241,7 @@ class NodeResourcesFit(Plugin):
         if isinstance(weights, int):
             return total // weights if weights else total
         divisor = np.where(weights > 0, weights, 1)
-        mean = round_half_away(total / divisor) if self._is_ratio else total // divisor
+        mean = round_half_away(total / divisor) if self.is_ratio else total // divisor
         return np.where(weights > 0, mean, 0)
 
     def score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.planning import builder
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.strategies.hot_nodes import relief, search
+from rebalancer.planning.strategies.hot_nodes import drafts, relief, search
 from tests.builders import a_node
 from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
@@ -117,7 +117,8 @@ def test_a_plan_whose_words_nobody_reads_makes_the_same_moves() -> None:
 def test_what_is_said_of_limits_takes_no_placements_from_the_strategies_that_follow(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_PLACEMENTS_A_POD", 0)  # or drafts would take them all
+    monkeypatch.setattr(drafts, "_CELLS", 0)
+    monkeypatch.setattr(search, "_CELLS", 0)  # or variations would take them all
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=100)]
     workloads = [
         a_workload("web", ["a"] * 9),

@@ -1,0 +1,602 @@
+"""Many states of one cluster side by side: a step places one pod in each of them, of whatever class.
+
+A search tries thousands of orders of moves. On a cluster of twenty nodes one placement calls numpy some sixty
+times, for twenty numbers each time, and nearly all of its time goes to these calls. Here every state is a
+lane, and one call computes for all lanes:
+
+    lane 0   web-1 of a moved       places api-2: b and c are best
+    lane 1   nothing moved so far   places web-1: c is best
+    lane 2   api-2, web-1 moved     places db-0: no node has room
+
+What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results change with
+every move, tables are made here: room and its score, balance, topology spread, and affinity. A class that any
+other such plugin concerns is not placed in lanes, nor one of which the scheduler looks at a sample of the
+nodes only. The formulas are those of the plugins; what takes many lanes to write otherwise is held to them
+twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a property
+compares the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from rebalancer.scheduling.plugins.node_resources.balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+    balance,
+)
+from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
+from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource
+from rebalancer.scheduling.plugins.pod_topology_spread import HOSTNAME, PodTopologySpread
+from rebalancer.scheduling.plugins.volumes.binding import VolumeBinding
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.domains import DomainCounter
+
+_ANY_AMOUNT = -(1 << 60)  # of a resource of which no room is needed
+_LOWEST = -(1 << 60)
+_HIGHEST = 1 << 60
+_COMPUTED: frozenset[type[Plugin]] = frozenset(
+    {NodeResourcesFit, NodeResourcesBalancedAllocation, PodTopologySpread, InterPodAffinity}
+)
+_CPU_AND_MEMORY = ("cpu", "memory")
+
+
+class LanePod(msgspec.Struct, frozen=True):
+    """A pod that may leave its node in a lane."""
+
+    leaving: int  # its class
+    replacement: int  # the class of the pod that comes back
+    source: NodeRow
+
+
+class _UnknownError(Exception):
+    """A class has something that lanes do not compute."""
+
+
+class _Slot(msgspec.Struct, frozen=True, eq=False):
+    """Counts that a class looks at: (nodes,) their cells, and what the counts mean there."""
+
+    cells: IntArray
+    weight: int = 0  # of an affinity
+    constraint: DomainCounter | None = None
+
+
+class _Parts(msgspec.Struct, frozen=True, eq=False):
+    """What the tables hold of one class."""
+
+    admitted: BoolArray  # (nodes,)
+    added: IntArray  # (nodes,)
+    needed: IntArray  # (resources,)
+    fit: Sequence[ScoredResource]
+    fit_weight: int
+    balanced: Sequence[ScoredResource]
+    balance_weight: int
+    soft: Sequence[_Slot]
+    soft_weight: int
+    hard: Sequence[_Slot]
+    unwanted: Sequence[_Slot]
+    preferred: Sequence[_Slot]
+    affinity_weight: int
+
+
+class _Cells:
+    """The counts of a state in one row: each counter by topology key, and last a cell that stays 0."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._begin: dict[tuple[int, str], int] = {}
+        self._parts: list[IntArray] = []
+        self.nobody = 0
+
+    def slot(self, counter: int, key: str) -> IntArray:
+        """(nodes,) the cell of each node's domain; -1 where it has none."""
+        nodes = len(self._state.nodes)
+        if counter < 0:
+            return np.full(nodes, -1)
+        place = counter, key
+        if place not in self._begin:
+            counts = self._state.counter(counter, key)
+            self._begin[place] = self.nobody
+            self._parts.append(counts)
+            self.nobody += len(counts)
+        domains = self._state.nodes.labels.column(key).values if key else np.arange(nodes)
+        return np.where(domains >= 0, self._begin[place] + domains, -1)
+
+    def row(self) -> IntArray:
+        """(cells,) all counts."""
+        return np.concatenate([*self._parts, np.zeros(1, np.int64)])
+
+    def changed_by(self, pod_class: int, *, terminating: bool) -> list[tuple[IntArray, int]]:
+        """The cells by node in which pods of a class count, with their weights.
+
+        ``terminating`` are counters that count terminating pods, the others are those that do not.
+        """
+        found: dict[tuple[int, str], int] = {}
+        for entry in self._state.classes.counters.entries(pod_class):
+            if entry.terminating != terminating:
+                continue
+            for counter, key in self._begin:
+                if counter == entry.counter:
+                    found[counter, key] = found.get((counter, key), 0) + entry.weight
+        return [(self.slot(*place), weight) for place, weight in found.items()]
+
+
+class LaneTables:
+    """What decides where some pods land, as arrays over these pods."""
+
+    def __init__(
+        self, state: ClusterState, pods: Sequence[LanePod], scheduler_of: Callable[[int], Scheduler | None]
+    ) -> None:
+        """``scheduler_of`` a class; None where it is not certain by what a scheduler decides."""
+        self.pods = pods
+        self.state = state
+        self._cells = _Cells(state)
+        parts: dict[int, _Parts | None] = {}
+        for kind in dict.fromkeys(pod.replacement for pod in pods):
+            parts[kind] = self._parts_of(scheduler_of(kind), kind)
+        usual = _usual(item for item in parts.values() if item is not None)
+        of_pod = [parts[pod.replacement] for pod in pods]
+        known = [item if item is not None and _are_alike(item, usual) else None for item in of_pod]
+        self.is_known: BoolArray = np.array([item is not None for item in known], np.bool_)
+        if usual is None:
+            return
+        self._stack([item or usual for item in known], usual)
+        self._count_changes()
+        self._forget_those_placed_otherwise(scheduler_of)
+
+    def _parts_of(self, scheduler: Scheduler | None, kind: int) -> _Parts | None:
+        state = self.state
+        if scheduler is None or scheduler.view or state.nominated or state.added_taint is not None:
+            return None
+        try:
+            return self._compute(scheduler, kind)
+        except _UnknownError:
+            return None
+
+    def _compute(self, scheduler: Scheduler, kind: int) -> _Parts:
+        """Raises _UnknownError."""
+        cycle = scheduler.of_class(self.state, kind)
+        if cycle.static.compared:
+            raise _UnknownError
+        filters: dict[type[Plugin], Plugin] = {type(plugin): plugin for plugin in cycle.filters}
+        volumes = self.state.classes[kind].spec.volumes or ()
+        has_claims = any(volume.ephemeral or volume.persistent_volume_claim for volume in volumes)
+        scores: dict[type[Plugin], Plugin] = {
+            type(plugin): plugin
+            for plugin in cycle.scores
+            if has_claims or not isinstance(plugin, VolumeBinding)
+        }
+        if not {*filters, *scores} <= _COMPUTED:
+            raise _UnknownError
+        hard = self._hard(filters.get(PodTopologySpread), kind)
+        admitted = cycle.admitted
+        for slot in hard:
+            admitted = admitted & (slot.cells >= 0)
+        fit = self._fit_resources(scores.get(NodeResourcesFit), kind)
+        balanced = self._balanced_resources(scores.get(NodeResourcesBalancedAllocation), kind)
+        soft = self._soft(scores.get(PodTopologySpread), kind)
+        preferred = self._preferred(scores.get(InterPodAffinity), kind)
+        weights = scheduler.profile.weights
+        return _Parts(
+            admitted=admitted,
+            added=np.zeros(len(self.state.nodes), np.int64) + cycle.static.added,
+            needed=self._needed(filters.get(NodeResourcesFit), kind),
+            fit=fit,
+            fit_weight=weights[NodeResourcesFit.name] if fit else 0,
+            balanced=balanced,
+            balance_weight=weights[NodeResourcesBalancedAllocation.name] if balanced else 0,
+            soft=soft,
+            soft_weight=weights[PodTopologySpread.name] if soft else 0,
+            hard=hard,
+            unwanted=self._unwanted(filters.get(InterPodAffinity), kind),
+            preferred=preferred,
+            affinity_weight=weights[InterPodAffinity.name] if preferred else 0,
+        )
+
+    def _needed(self, plugin: Plugin | None, kind: int) -> IntArray:
+        classes = self.state.classes
+        needed = np.full(len(classes.resources), _ANY_AMOUNT)
+        if isinstance(plugin, NodeResourcesFit):
+            for column, most in plugin.room(self.state, kind).resources:
+                needed[column] = classes.allocatable[0, column] - most[0]
+        return needed
+
+    def _fit_resources(self, plugin: Plugin | None, kind: int) -> Sequence[ScoredResource]:
+        if not isinstance(plugin, NodeResourcesFit):
+            return ()
+        if plugin.is_ratio:
+            raise _UnknownError
+        self.fit = plugin
+        return _everywhere(plugin.scored_by(self.state, kind))
+
+    def _balanced_resources(self, plugin: Plugin | None, kind: int) -> Sequence[ScoredResource]:
+        if not isinstance(plugin, NodeResourcesBalancedAllocation):
+            return ()
+        compared = plugin.balanced_of(self.state, kind)
+        if compared is None:
+            return ()
+        if compared.of_two or len(compared.resources) != len(_CPU_AND_MEMORY):
+            raise _UnknownError
+        self.balance_counts_before = compared.counts_before
+        return _everywhere(compared.resources)
+
+    def _hard(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+        if not isinstance(plugin, PodTopologySpread):
+            return []
+        return [self._slot_of(counter) for counter in plugin.hard(self.state, kind)]
+
+    def _soft(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+        if not isinstance(plugin, PodTopologySpread):
+            return []
+        constraints = plugin.soft(self.state, kind)
+        if constraints.truncated or constraints.ignored is not None:
+            raise _UnknownError
+        return [self._slot_of(counter) for counter in constraints.counters]
+
+    def _unwanted(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+        if not isinstance(plugin, InterPodAffinity):
+            return []
+        required = plugin.required(self.state, kind)
+        if required.affinity:
+            raise _UnknownError
+        terms = (*required.existing, *required.anti_affinity)
+        return [_Slot(self._cells.slot(term.counter, term.key)) for term in terms]
+
+    def _preferred(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+        if not isinstance(plugin, InterPodAffinity):
+            return []
+        self.range_with_zero = plugin.range_with_zero
+        terms = plugin.scored(self.state, kind)
+        return [_Slot(self._cells.slot(term.counter, term.key), term.weight) for term in terms]
+
+    def _slot_of(self, counter: DomainCounter) -> _Slot:
+        by_node = counter.constraint.topology_key == HOSTNAME and counter.on_every_node
+        if counter.rows is not None and counter.with_key and not by_node:
+            raise _UnknownError
+        key = "" if by_node else counter.constraint.topology_key
+        cells = self._cells.slot(counter.counter, key)
+        if counter.counter < 0 and not by_node:
+            raise _UnknownError
+        return _Slot(cells, constraint=counter)
+
+    def _stack(self, parts: Sequence[_Parts], usual: _Parts) -> None:
+        """Put the parts of all pods into arrays whose first axis are the pods."""
+        classes = self.state.classes
+        self.nobody = self._cells.nobody
+        self.row = self._cells.row()
+        self.admitted = np.array([item.admitted for item in parts])
+        self.added = np.array([item.added for item in parts])
+        self.needed = np.array([[*item.needed, 1] for item in parts])  # and one more pod
+        self.fit_resources = usual.fit
+        self.fit_own = np.array([[resource.own for resource in item.fit] for item in parts])
+        self.fit_weight = np.array([item.fit_weight for item in parts])
+        self.balanced = next((item.balanced for item in parts if item.balanced), ())
+        self.balance_own = np.array(
+            [[resource.own for resource in item.balanced] or [0] * len(self.balanced) for item in parts]
+        )
+        self.balance_weight = np.array([item.balance_weight for item in parts])
+        self.soft = [_stacked(column, self.nobody) for column in _columns(parts, "soft")]
+        self.soft_weight = np.array([item.soft_weight for item in parts])
+        self.hard = [_stacked(column, self.nobody) for column in _columns(parts, "hard")]
+        self.unwanted = [_stacked(column, self.nobody) for column in _columns(parts, "unwanted")]
+        self.preferred = [_stacked(column, self.nobody) for column in _columns(parts, "preferred")]
+        self.affinity_weight = np.array([item.affinity_weight for item in parts])
+        self.sources = np.array([pod.source for pod in self.pods])
+        leaving = [pod.leaving for pod in self.pods]
+        coming = [pod.replacement for pod in self.pods]
+        self.taken_before = np.array([[*classes.present[kind], 1] for kind in leaving])
+        self.taken_after = np.array([[*classes.present[kind], 1] for kind in coming])
+        self.scored_before = np.array([classes.present_scored[kind] for kind in leaving])
+        self.scored_after = np.array([classes.present_scored[kind] for kind in coming])
+        self.allocatable = classes.allocatable
+        self.logarithms = np.array([math.log(count + 2) for count in range(len(self.state.nodes) + 1)])
+
+    def _count_changes(self) -> None:
+        """Which cells change, and by how much, when a pod begins to terminate, goes, and lands."""
+        live = [self._cells.changed_by(pod.leaving, terminating=False) for pod in self.pods]
+        others = [self._cells.changed_by(pod.leaving, terminating=True) for pod in self.pods]
+        coming = [
+            [
+                *self._cells.changed_by(pod.replacement, terminating=False),
+                *self._cells.changed_by(pod.replacement, terminating=True),
+            ]
+            for pod in self.pods
+        ]
+        every = [[*first, *second] for first, second in zip(live, others, strict=True)]
+        self.terminating_cells, self.terminating_weights = self._at_sources(live)
+        self.gone_cells, self.gone_weights = self._at_sources(every)
+        width = max(map(len, coming), default=0)
+        self.landing_cells = np.full((len(self.pods), len(self.state.nodes), width), self.nobody)
+        self.landing_weights = np.zeros((len(self.pods), width), np.int64)
+        for at, changes in enumerate(coming):
+            for number, (cells, weight) in enumerate(changes):
+                self.landing_cells[at, :, number] = np.where(cells >= 0, cells, self.nobody)
+                self.landing_weights[at, number] = weight
+
+    def _at_sources(self, changes: Sequence[Sequence[tuple[IntArray, int]]]) -> tuple[IntArray, IntArray]:
+        """(pods, changes) cells of the nodes that the pods leave, and their weights."""
+        width = max(map(len, changes), default=0)
+        at_sources = np.full((len(changes), width), self.nobody)
+        weights = np.zeros((len(changes), width), np.int64)
+        for at, of_pod in enumerate(changes):
+            source = self.pods[at].source
+            for number, (cells, weight) in enumerate(of_pod):
+                if cells[source] >= 0:
+                    at_sources[at, number] = cells[source]
+                    weights[at, number] = weight
+        return at_sources, weights
+
+    def _forget_those_placed_otherwise(self, scheduler_of: Callable[[int], Scheduler | None]) -> None:
+        """Take classes for unknown whose first placement is not that of the scheduler."""
+        lanes = Lanes(self, 1)
+        verdicts: dict[int, bool] = {}
+        for at, pod in enumerate(self.pods):
+            kind = pod.replacement
+            scheduler = scheduler_of(kind)
+            if not self.is_known[at] or scheduler is None:
+                continue
+            if kind not in verdicts:
+                placement = scheduler.place(self.state, kind)
+                unusual = placement.rejected or placement.score_failure or placement.left_open
+                best = np.zeros(len(self.state.nodes), np.bool_)
+                best[placement.feasible[placement.chance > 0]] = True
+                same = np.array_equal(lanes.place(np.zeros(1, np.int64), np.array([at]))[0], best)
+                verdicts[kind] = bool(same and not unusual and not placement.is_sampled)
+            self.is_known[at] = verdicts[kind]
+
+
+class Lanes:
+    """So many states, each of which begins as the one of the tables; pods are numbered as there."""
+
+    def __init__(self, tables: LaneTables, count: int) -> None:
+        self._tables = tables
+        state = tables.state
+        room = state.classes.allocatable - state.requested
+        pods = tables.allocatable[:, state.classes.column["pods"]] - state.pod_count
+        self._first_free = np.column_stack([room, pods])
+        self._first_scored = state.scored.copy()
+        self._cells = np.tile(tables.row, (count, 1))
+        self._free = np.tile(self._first_free, (count, 1, 1))
+        self._scored = np.tile(self._first_scored, (count, 1, 1))
+
+    def begin_anew(self, lanes: IntArray) -> None:
+        """Take back all that happened in some lanes."""
+        self._cells[lanes] = self._tables.row
+        self._free[lanes] = self._first_free
+        self._scored[lanes] = self._first_scored
+
+    def terminate(self, lanes: IntArray, pods: IntArray, sign: int = 1) -> None:
+        """Let one pod terminate in each lane; take that back where ``sign`` is -1."""
+        tables = self._tables
+        self._cells[lanes[:, None], tables.terminating_cells[pods]] -= sign * tables.terminating_weights[pods]
+
+    def remove(self, lanes: IntArray, pods: IntArray, sign: int = 1) -> None:
+        """Take one pod off its node in each lane; put it back where ``sign`` is -1."""
+        tables = self._tables
+        sources = tables.sources[pods]
+        self._cells[lanes[:, None], tables.gone_cells[pods]] -= sign * tables.gone_weights[pods]
+        self._free[lanes, sources] += sign * tables.taken_before[pods]
+        self._scored[lanes, sources] -= sign * tables.scored_before[pods]
+
+    def land(self, lanes: IntArray, pods: IntArray, nodes: IntArray) -> None:
+        """Bind the replacement of one pod in each lane."""
+        tables = self._tables
+        self._cells[lanes[:, None], tables.landing_cells[pods, nodes]] += tables.landing_weights[pods]
+        self._cells[lanes, tables.nobody] = 0
+        self._free[lanes, nodes] -= tables.taken_after[pods]
+        self._scored[lanes, nodes] += tables.scored_after[pods]
+
+    def place(self, lanes: IntArray, pods: IntArray) -> BoolArray:
+        """(lanes, nodes) which nodes are the best for the replacement of one pod in each lane."""
+        tables = self._tables
+        free = self._free[lanes]
+        counts = _Counts(self._cells, lanes[:, None], pods)
+        feasible = tables.admitted[pods] & (free >= tables.needed[pods][:, None]).all(axis=2)
+        for slot in tables.hard:
+            number = counts.of(slot)
+            counted = np.where(slot.is_counted[pods], number, _HIGHEST)
+            least = np.where(slot.enough[pods], counted.min(axis=1), 0)
+            skewed = number + (slot.itself[pods] - least)[:, None] > slot.max_skew[pods][:, None]
+            feasible &= ~(skewed & slot.is_used[pods][:, None])
+        for slot in tables.unwanted:
+            feasible &= counts.of(slot) <= 0
+        total = tables.added[pods].copy()
+        if tables.fit_resources:
+            total += tables.fit_weight[pods][:, None] * self._fit(lanes, free, pods)
+        if tables.balanced:
+            total += tables.balance_weight[pods][:, None] * self._balance(lanes, free, pods)
+        if tables.soft:
+            total += tables.soft_weight[pods][:, None] * self._spread(counts, feasible, pods)
+        if tables.preferred:
+            total += tables.affinity_weight[pods][:, None] * self._affinity(counts, feasible, pods)
+        total = np.where(feasible, total, _LOWEST)
+        best: BoolArray = feasible & (total == total.max(axis=1)[:, None])
+        return best
+
+    def _amount(self, resource: ScoredResource, lanes: IntArray, free: IntArray) -> IntArray:
+        """(lanes, nodes) what is requested of a resource."""
+        if resource.with_defaults:
+            return self._scored[lanes, :, resource.column]
+        amount: IntArray = self._tables.allocatable[:, resource.column] - free[:, :, resource.column]
+        return amount
+
+    def _fit(self, lanes: IntArray, free: IntArray, pods: IntArray) -> IntArray:
+        tables = self._tables
+        total: IntArray = np.zeros(free.shape[:2], np.int64)
+        weights = 0
+        for number, resource in enumerate(tables.fit_resources):
+            requested = self._amount(resource, lanes, free) + tables.fit_own[pods, number][:, None]
+            total += resource.weight * tables.fit.score_of(requested, resource.allocatable)
+            weights += resource.weight
+        return total // weights
+
+    def _balance(self, lanes: IntArray, free: IntArray, pods: IntArray) -> IntArray:
+        tables = self._tables
+        every = np.arange(free.shape[1])
+        before = [self._amount(resource, lanes, free) for resource in tables.balanced]
+        own = tables.balance_own[pods]
+        after = [amount + own[:, number, None] for number, amount in enumerate(before)]
+        score = balance(tables.balanced, after, every)
+        if not tables.balance_counts_before:
+            return score
+        half = MAX_SCORE // 2
+        return half + (half + score - balance(tables.balanced, before, every)) // 2
+
+    def _spread(self, counts: _Counts, feasible: BoolArray, pods: IntArray) -> IntArray:
+        tables = self._tables
+        compared = np.count_nonzero(feasible, axis=1)
+        raw: FloatArray = np.zeros(feasible.shape)
+        for slot in tables.soft:
+            weight = np.where(
+                slot.by_node[pods], tables.logarithms[compared], slot.logarithms(feasible, pods, tables)
+            )
+            part = counts.of(slot) * weight[:, None] + slot.constant[pods][:, None]
+            raw = raw + np.where(slot.has_domain[pods], part, 0.0)
+        rounded = np.floor(raw + 0.5).astype(np.int64)
+        largest = np.where(feasible, rounded, 0).max(axis=1)[:, None]
+        smallest = np.where(feasible, rounded, _HIGHEST).min(axis=1)[:, None]
+        score = MAX_SCORE * (largest + smallest - rounded) // np.maximum(largest, 1)
+        return np.where(largest <= 0, MAX_SCORE, score)
+
+    def _affinity(self, counts: _Counts, feasible: BoolArray, pods: IntArray) -> IntArray:
+        tables = self._tables
+        raw: IntArray = np.zeros(feasible.shape, np.int64)
+        for slot in tables.preferred:
+            raw += counts.of(slot) * slot.weight[pods][:, None]
+        largest = np.where(feasible, raw, _LOWEST).max(axis=1)[:, None]
+        smallest = np.where(feasible, raw, _HIGHEST).min(axis=1)[:, None]
+        if tables.range_with_zero:
+            largest = np.maximum(largest, 0)
+            smallest = np.minimum(smallest, 0)
+        span = np.maximum(largest - smallest, 1)
+        share = np.where(largest > smallest, raw - smallest, 0) / span.astype(np.float64)
+        score: IntArray = (float(MAX_SCORE) * share).astype(np.int64)
+        return score
+
+
+class _Stacked(msgspec.Struct, frozen=True, eq=False):
+    """The slots of one number of all pods; a pod that has fewer looks at cells that stay 0."""
+
+    cells: IntArray  # (pods, nodes)
+    has_domain: BoolArray  # (pods, nodes)
+    is_counted: BoolArray  # (pods, nodes) pods there count
+    is_used: BoolArray  # (pods,)
+    weight: IntArray  # (pods,)
+    by_node: BoolArray  # (pods,)
+    constant: FloatArray  # (pods,)
+    max_skew: IntArray  # (pods,)
+    itself: IntArray  # (pods,)
+    enough: BoolArray  # (pods,) domains, of which the fewest pods count
+    domains: Mapping[str, tuple[BoolArray, BoolArray]]  # by topology key: (pods,) and (nodes, domains)
+
+    def logarithms(self, feasible: BoolArray, pods: IntArray, tables: LaneTables) -> FloatArray:
+        """(lanes,) of how many domains the feasible nodes have, of constraints that are not by node."""
+        found: FloatArray = np.zeros(len(pods))
+        for of_pods, members in self.domains.values():
+            # A node is a member of one domain, those without the key of one more.
+            count = np.count_nonzero(feasible @ members, axis=1)
+            found = np.where(of_pods[pods], tables.logarithms[count], found)
+        return found
+
+
+class _Counts(msgspec.Struct, frozen=True, eq=False):
+    """The counts that the pods to place look at."""
+
+    cells: IntArray  # (all lanes, cells)
+    lanes: IntArray  # (lanes, 1)
+    pods: IntArray  # (lanes,)
+
+    def of(self, slot: _Stacked) -> IntArray:
+        """(lanes, nodes) those of one slot."""
+        counts: IntArray = self.cells[self.lanes, slot.cells[self.pods]]
+        return counts
+
+
+def _everywhere(resources: Sequence[ScoredResource]) -> Sequence[ScoredResource]:
+    """Resources that every node offers."""
+    if not resources or any(item.offered is not None for item in resources):
+        raise _UnknownError
+    return resources
+
+
+def _columns(parts: Sequence[_Parts], name: str) -> list[list[_Slot | None]]:
+    """By number: the slot of each pod that has so many."""
+    slots: list[Sequence[_Slot]] = [getattr(item, name) for item in parts]
+    most = max(map(len, slots), default=0)
+    return [[of_pod[number] if number < len(of_pod) else None for of_pod in slots] for number in range(most)]
+
+
+def _stacked(slots: Sequence[_Slot | None], nobody: int) -> _Stacked:
+    nodes = next(len(slot.cells) for slot in slots if slot is not None)
+    none = _Slot(np.full(nodes, -1))
+    every = [slot or none for slot in slots]
+    cells = np.array([slot.cells for slot in every])
+    counters = [slot.constraint for slot in every]
+    domains: dict[str, tuple[BoolArray, BoolArray]] = {}
+    by_node = np.array([_is_by_node(counter) for counter in counters])
+    for key in {counter.constraint.topology_key for counter in counters if counter is not None}:
+        first = next(item for item in counters if item is not None and item.constraint.topology_key == key)
+        of_pods = np.array([item is not None and item.constraint.topology_key == key for item in counters])
+        members = first.values[:, None] == np.arange(-1, first.number_of_domains)
+        domains[key] = of_pods & ~by_node, members
+    enough = [
+        counter is not None and len(counter.populated) >= counter.constraint.min_domains
+        for counter in counters
+    ]
+    return _Stacked(
+        cells=np.where(cells >= 0, cells, nobody),
+        has_domain=np.array([_has_domain(slot) for slot in every]),
+        is_counted=np.array([_is_counted(slot) for slot in every]),
+        is_used=np.array([counter is not None for counter in counters]),
+        weight=np.array([slot.weight for slot in every]),
+        by_node=by_node,
+        constant=np.array([0.0 if item is None else item.constraint.max_skew - 1.0 for item in counters]),
+        max_skew=np.array([_HIGHEST if item is None else item.constraint.max_skew for item in counters]),
+        itself=np.array([0 if item is None else item.itself for item in counters]),
+        enough=np.array(enough),
+        domains={key: item for key, item in domains.items() if item[0].any()},
+    )
+
+
+def _is_by_node(counter: DomainCounter | None) -> bool:
+    return counter is not None and counter.constraint.topology_key == HOSTNAME
+
+
+def _has_domain(slot: _Slot) -> BoolArray:
+    if slot.constraint is None:
+        return np.zeros(len(slot.cells), np.bool_)
+    return slot.constraint.values >= 0
+
+
+def _is_counted(slot: _Slot) -> BoolArray:
+    """(nodes,) whose pods count."""
+    counted = _has_domain(slot)
+    if slot.constraint is not None and slot.constraint.rows is not None:
+        others = np.ones(len(counted), np.bool_)
+        others[slot.constraint.rows] = False
+        counted = counted & ~others
+    return counted
+
+
+def _usual(parts: Iterable[_Parts]) -> _Parts | None:
+    """The parts of the first class, with which the others share their resources."""
+    return next(iter(parts), None)
+
+
+def _are_alike(parts: _Parts, usual: _Parts | None) -> bool:
+    """Whether two classes are scored by the same resources, as nearly all are."""
+    if usual is None:
+        return False
+    same_fit = [(item.column, item.weight, item.with_defaults) for item in parts.fit] == [
+        (item.column, item.weight, item.with_defaults) for item in usual.fit
+    ]
+    columns = [(item.column, item.with_defaults) for item in parts.balanced]
+    others = [(item.column, item.with_defaults) for item in usual.balanced]
+    return same_fit and (not columns or not others or columns == others)

@@ -1,0 +1,153 @@
+"""What drafts promise: landings as the scheduler decides, limits that hold, and the same drafts each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from bench.loaded_clusters import loaded_inputs
+from bench.random_clusters import random_inputs
+from rebalancer.cluster.arrays import NodeRow
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.strategies.hot_nodes import drafts as drafts_module
+from rebalancer.planning.strategies.hot_nodes.drafts import Drafts
+from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
+from rebalancer.scheduling.framework.cycle import Placement, Scheduler
+from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
+
+STEPS = 12
+
+
+def movable(prepared: PreparedInputs) -> dict[NodeRow, list[Candidate]]:
+    hot = map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist())
+    return {
+        node: [
+            prepared.candidate(row)
+            for row in prepared.pods_on(node)
+            if why_protected(prepared.eviction, row) is None
+        ]
+        for node in hot
+    }
+
+
+def likely(placement: Placement) -> list[int]:
+    return sorted(placement.feasible[placement.chance > 0].tolist())
+
+
+def with_version(version: str, inputs: PlanningInputs) -> PlanningInputs:
+    scheduler = replace(inputs.schedulers[0], version=version)
+    return replace(inputs, schedulers=(scheduler,))
+
+
+@pytest.mark.many_cases
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.36"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_pod_lands_in_a_lane_where_the_scheduler_places_it(seed: int, version: str) -> None:
+    """Along a walk of random moves: with the pod terminating, and once it is gone."""
+    inputs = loaded_inputs(100 + seed) if seed % 4 == 3 else random_inputs(seed, 0.65)
+    prepared = prepare(with_version(version, inputs))
+    state = prepared.start.all[0].after_termination.copy()
+    pods = [pod for of_node in movable(prepared).values() for pod in of_node]
+
+    def scheduler(kind: int) -> Scheduler:
+        return prepared.schedulers.scheduler(kind)
+
+    lane_pods = [LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods]
+    tables = LaneTables(state, lane_pods, scheduler)
+    assert np.count_nonzero(tables.is_known) > len(pods) / 2
+    lanes = Lanes(tables, 2)
+    lane = np.array([1])
+    random = np.random.default_rng(seed)
+    for at in random.permutation(np.flatnonzero(tables.is_known))[:STEPS].tolist():
+        pod = pods[at]
+        number = np.array([at])
+        lanes.terminate(lane, number)
+        state.evict(pod.row)
+        placed = scheduler(pod.replacement).place(state, pod.replacement)
+        assert np.flatnonzero(lanes.place(lane, number)[0]).tolist() == likely(placed)
+        lanes.terminate(lane, number, -1)
+        state.restore(pod.row, pod.source)
+        lanes.remove(lane, number)
+        state.remove(pod.row)
+        placed = scheduler(pod.replacement).place(state, pod.replacement)
+        nodes = likely(placed)
+        assert np.flatnonzero(lanes.place(lane, number)[0]).tolist() == nodes
+        if nodes:
+            target = int(random.choice(nodes))
+            lanes.land(lane, number, np.array([target]))
+            state.bind(state.add(pod.replacement), target)
+        else:
+            lanes.remove(lane, number, -1)
+            state.restore(pod.row, pod.source)
+    lanes.begin_anew(lane)
+    first = prepared.start.all[0].after_termination
+    every = np.flatnonzero(tables.is_known)[:STEPS]
+    for at in every.tolist():
+        placed = scheduler(pods[at].replacement).place(first, pods[at].replacement)
+        assert np.flatnonzero(lanes.place(lane, np.array([at]))[0]).tolist() == likely(placed)
+
+
+def drafts_of(inputs: PlanningInputs) -> tuple[Drafts, MovablePods]:
+    prepared = prepare(inputs)
+    pods = MovablePods(prepared, prepared.disruption, movable(prepared))
+    asked = prepared.policy.planning.level.least_relief
+    start = PlanBuilder(prepared, ())
+    least = pods.least(asked, pods.percent(start))
+    return Drafts(prepared, pods, start, least, asked), pods
+
+
+def test_the_same_cluster_has_the_same_drafts_and_another_search_has_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drafts_module, "_PLACEMENTS", 2000)
+    found = [drafts_of(random_inputs(2, 0.65))[0].search((), number) for number in (0, 0, 1)]
+    assert found[0]
+    assert found[0] == found[1] != found[2]
+
+
+def test_drafts_move_no_more_than_limits_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts_module, "_PLACEMENTS", 4000)
+    inputs = random_inputs(2, 0.65)
+    limits = inputs.policy.limits.model_copy(update={"per_node": 2, "per_run": 9})
+    policy = inputs.policy.model_copy(update={"limits": limits})
+    drafts, pods = drafts_of(replace(inputs, policy=policy))
+    found = drafts.search((), 0)
+    moves = [len(draft.order) for draft in found]
+    assert max(moves) == 9
+    for draft in found:
+        sources = Counter(pods.candidates[pod].source for pod in draft.order)
+        assert max(sources.values()) <= 2
+        assert len(set(draft.order)) == len(draft.order)
+
+
+def test_a_draft_holds_when_it_is_made_a_plan() -> None:
+    """Where no two nodes are equally good: each of its moves is accepted, and lands where it says."""
+    drafts, pods = drafts_of(random_inputs(1, 0.75))
+    start = PlanBuilder(drafts.prepared, ())
+    best = drafts.search((), 0)[0]
+    assert best.moves
+    certain = 0
+    for move in best.moves:
+        candidate = pods.candidates[move.pod]
+        assert start.try_move(candidate) is None
+        landing = start.moves[-1].evaluation.landings()
+        assert set(move.nodes) <= set(landing.rows.tolist())
+        certain += len(landing.rows) == 1
+    assert certain > len(best.moves) / 2
+
+
+def test_pods_are_in_no_draft_that_lanes_do_not_place() -> None:
+    """Such as all of a cluster in which room is kept for a pod that preempts others."""
+    prepared = prepare(random_inputs(1, 0.65))
+    state = prepared.start.all[0].after_termination.copy()
+    state.nominate(0, 0)
+    pods = [pod for of_node in movable(prepared).values() for pod in of_node]
+    lane_pods = [LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods]
+    assert not LaneTables(state, lane_pods, prepared.schedulers.scheduler).is_known.any()
