@@ -344,19 +344,23 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
     def pause(self, reason: str | None) -> bool:
         """Pause its runs for a reason, or let them go on where it is None; whether that changed anything.
 
-        A lease that does not exist is made: the first run finds it paused. Raises InputError when its
-        namespace does not exist, RightsError, or UnreachableError, also when the API server did not keep it.
+        A lease that does not exist is made: the first run finds it paused. Whatever the write is answered
+        with, the lease is read again before it is said not to be so. Raises InputError when its namespace
+        does not exist, RightsError, or UnreachableError, also when the API server did not keep it.
         """
+        writes = 0  # that may have been carried out, whatever they were answered with
 
         def attempt() -> bool:
+            nonlocal writes
             stored = self.read()
             annotations = _annotations(stored)
             if annotations.get(PAUSED) == reason:
-                return False
+                return writes > 0
             annotations = {key: value for key, value in annotations.items() if key != PAUSED}
             if reason is not None:
                 annotations[PAUSED] = reason
             metadata = {**(stored or {}).get("metadata", {}), "annotations": annotations}
+            writes += 1
             answer = self._store(stored, {"metadata": metadata})
             if _annotations(_decoded(answer, self.where)).get(PAUSED) != reason:
                 raise UnreachableError("the API server has not kept what was written", where=self.where)
@@ -365,7 +369,29 @@ class RunLease(msgspec.Struct, frozen=True, eq=False):
         try:
             return client.update(self.api, f"write {self.where}", attempt)
         except client.NotWrittenError as error:
-            raise error.unanswered or UnreachableError(str(error), where=self.where) from error
+            failure: RebalancerError = error.unanswered or UnreachableError(str(error), where=self.where)
+        except StopRequestedError:
+            raise
+        except RebalancerError as error:
+            failure = error
+        return self._read_again(reason, failure)
+
+    def _read_again(self, reason: str | None, failure: RebalancerError) -> bool:
+        """True where the lease says what was to be written; else raises why not, with what it says."""
+        try:
+            stored = _annotations(self.read()).get(PAUSED)
+        except RebalancerError as error:
+            state = (
+                f"whether runs are paused is not known: the lease could not be read again: {error.message}"
+            )
+        else:
+            if stored == reason:
+                return True
+            state = "read again: runs are not paused"
+            if stored is not None:
+                state = f"read again: runs are paused ({str(stored)[:_MAX_REASON]!a})"
+        failure.hint = f"{state}; {failure.hint}" if failure.hint else state
+        raise failure
 
     def _path(self, *name: str) -> str:
         return object_path(_VERSION, self._namespace, "leases", *name)

@@ -21,6 +21,7 @@ class LeaseServer:
         self.item: dict[str, Any] | None = None
         self.version = 0
         self.faults: list[Any] = []
+        self.carried_out: list[Answer] = []  # what writes that are carried out are answered with
         self.unreadable = False
         self.while_writing: Callable[[], None] = lambda: None
         self.while_reading: Callable[[], None] = lambda: None
@@ -46,6 +47,8 @@ class LeaseServer:
         self.item = request.body
         self.item["metadata"]["resourceVersion"] = str(self.version)
         self.once_written()
+        if self.carried_out:
+            return self.carried_out.pop(0)
         return ProtocolError("reset") if fault == "lost" else Answer(200, self.item)
 
 

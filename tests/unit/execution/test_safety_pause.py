@@ -215,6 +215,46 @@ def test_a_pause_that_could_not_be_written_is_an_error(fault: Any) -> None:
         paused.lease.pause("why")
 
 
+@pytest.mark.parametrize("answer", [HTML, FORBIDDEN, refusal(422, "invalid"), refusal(404, "no such path")])
+@pytest.mark.parametrize("reason", ["why", None])
+def test_a_pause_that_was_written_is_one_whatever_the_answer_says(reason: str | None, answer: Answer) -> None:
+    paused = PausedRun()
+    paused.lease.pause("before")
+    paused.server.carried_out = [answer]
+
+    assert paused.lease.pause(reason)
+
+    assert bool(paused.lease.why_paused()) is (reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("before", "known"),
+    [(None, "read again: runs are not paused"), ("old", "read again: runs are paused ('old')")],
+)
+def test_a_pause_that_was_refused_says_what_the_lease_says(before: str | None, known: str) -> None:
+    paused = PausedRun()
+    paused.lease.pause(before)
+    paused.server.faults = [{"status": 422, "body": refusal(422, "invalid").body}] * 9
+
+    with pytest.raises(UnreachableError) as caught:
+        paused.lease.pause("why")
+
+    assert known in str(caught.value)
+
+
+def test_a_pause_of_which_nothing_can_be_read_again_is_said_to_be_unknown() -> None:
+    paused = PausedRun()
+    paused.server.carried_out = [refusal(404, "no such path")]
+
+    def go_away() -> None:
+        paused.server.unreadable = True
+
+    paused.server.once_written = go_away
+
+    with pytest.raises(UnreachableError, match="whether runs are paused is not known"):
+        paused.lease.pause("why")
+
+
 def test_a_pause_that_the_api_server_has_not_kept_is_an_error() -> None:
     paused = PausedRun()
 
