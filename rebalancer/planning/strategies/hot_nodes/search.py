@@ -18,10 +18,10 @@ it cooler than that. Such a move must remove more excess from its node than it b
 puts the next. So where excess is left, other plans are drafted by the thousand (``drafts``), and the best of
 them are made plans, which are held to waves and scenarios like any other. Where the scheduler decides by what
 drafts do not compute, such as figures of load or a sample of the nodes, the plan itself is varied some times:
-all of its moves but a few, others that are drawn, and then greedily again. Placements are counted, never time, so
-the same cluster has the same plan. Plans are compared by what they leave: excess, each node that stays hot
-counted as some points more in each resource and for each threshold, and the least relief for each unit of
-what their moves cost.
+all of its moves but a few, others that are drawn, and then greedily again. Placements are counted, never
+time, so the same cluster has the same plan. Plans are compared by what they leave: excess, each node that
+stays hot counted as some points more in each resource and for each threshold, and the least relief for each
+unit of what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:
