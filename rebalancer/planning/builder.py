@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
 
@@ -290,6 +291,7 @@ class PlanBuilder:
         self._most = MAX_PLACEMENTS
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
+        self._hotness = prepared.hotness
         self._classes = scenarios.all[0].after_termination.classes
         self._confidence = _chance_of_none_bad(inputs.made)
         self._wave = Wave()
@@ -499,8 +501,14 @@ class PlanBuilder:
         self.evaluator.placements.forget()
         evaluation = move.evaluation
         candidate = evaluation.candidate
+        percents = self.scenarios.percents(candidate.source)
+        must_cool = [not self._hotness.is_cool(candidate.source, percent) for percent in percents]
         effect = self.scenarios.effect(
-            candidate.source, candidate.relief, evaluation.by_scenario, candidate.usage
+            candidate.source,
+            candidate.relief,
+            evaluation.by_scenario,
+            candidate.usage,
+            np.array(must_cool, np.bool_),
         )
         self.used.count(candidate)
         tainted = self._wave.tainted | move.avoids.keys()

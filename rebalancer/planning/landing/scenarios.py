@@ -40,7 +40,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
 from rebalancer.cluster.records import Taint
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.scheduling.framework.cycle import ANY_START, Placement, Starts
@@ -316,15 +316,18 @@ class Scenarios:
         relief: FloatArray,
         landings: Sequence[LandingDistribution],
         usage: FloatArray,
+        counts: BoolArray,
     ) -> MoveEffect:
         """What a move does that has yet to be made, whose ``landings`` are by scenario.
 
-        Of each node it is what happens in the likeliest scenario in which the replacement lands there: a mean
-        over scenarios may be a figure that no course of the plan leads to. ``relief`` and ``usage`` are those
-        of the pod, (measured resources,), where it leaves and where it lands.
+        Of each node it is what happens in the likeliest scenario in which the replacement lands there. Of the
+        node left it is the likeliest that ``counts``, (scenarios,), if any does. A mean over scenarios may be
+        a figure that no course of the plan leads to. ``relief`` and ``usage`` are those of the pod, (measured
+        resources,), where it leaves and where it lands.
         """
         rows = _distinct(np.concatenate([landing.rows for landing in landings]))
-        likeliest = self.likeliest
+        likely = np.round(self.chances, 9)
+        likeliest = self.all[int(np.argmax(np.where(counts, likely, 0.0) if counts.any() else likely))]
         usage_there = self.all[0].usage.take(rows, axis=0)
         pods_there = self.all[0].after_termination.pod_count.take(rows)
         if len(self.all) > 1:
