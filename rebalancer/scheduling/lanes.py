@@ -275,12 +275,11 @@ class LaneTables:
         self.added = np.array([item.added for item in parts])
         self.needed = np.array([[*item.needed, 1] for item in parts])  # and one more pod
         self.fit_resources = usual.fit
-        self.fit_own = np.array([[resource.own for resource in item.fit] for item in parts])
+        self.fit_own = np.array([_own(item.fit) for item in parts])
         self.fit_weight = np.array([item.fit_weight for item in parts])
         self.balanced = next((item.balanced for item in parts if item.balanced), ())
-        self.balance_own = np.array(
-            [[resource.own for resource in item.balanced] or [0] * len(self.balanced) for item in parts]
-        )
+        none = [0] * len(self.balanced)
+        self.balance_own = np.array([_own(item.balanced) or none for item in parts])
         self.balance_weight = np.array([item.balance_weight for item in parts])
         self.soft = [_stacked(column, self.nobody) for column in _columns(parts, "soft")]
         self.soft_weight = np.array([item.soft_weight for item in parts])
@@ -519,6 +518,11 @@ class _Counts(msgspec.Struct, frozen=True, eq=False):
         return counts
 
 
+def _own(resources: Sequence[ScoredResource]) -> list[int]:
+    """What a pod requests of each."""
+    return [resource.own for resource in resources]
+
+
 def _everywhere(resources: Sequence[ScoredResource]) -> Sequence[ScoredResource]:
     """Resources that every node offers."""
     if not resources or any(item.offered is not None for item in resources):
@@ -530,7 +534,11 @@ def _columns(parts: Sequence[_Parts], name: str) -> list[list[_Slot | None]]:
     """By number: the slot of each pod that has so many."""
     slots: list[Sequence[_Slot]] = [getattr(item, name) for item in parts]
     most = max(map(len, slots), default=0)
-    return [[of_pod[number] if number < len(of_pod) else None for of_pod in slots] for number in range(most)]
+    return [_numbered(slots, number) for number in range(most)]
+
+
+def _numbered(slots: Sequence[Sequence[_Slot]], number: int) -> list[_Slot | None]:
+    return [of_pod[number] if number < len(of_pod) else None for of_pod in slots]
 
 
 def _stacked(slots: Sequence[_Slot | None], nobody: int) -> _Stacked:

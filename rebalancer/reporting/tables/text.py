@@ -551,7 +551,8 @@ def _first_clauses(text: str, width: int) -> tuple[str, str]:
     """As many clauses of a text as fit a line, and what is left; words, where a clause is too long."""
     if len(text) <= width:
         return text, ""
-    ends = [found.start() for found in _END_OF_CLAUSE.finditer(text[: width + 1])]
+    every = [clause.start() for clause in _END_OF_CLAUSE.finditer(text[: width + 2])]
+    ends = [end for end in every if end + (text[end] == ":") <= width]  # a colon stays
     if ends and ends[-1] * 3 >= width:  # a shorter line would say little
         at = ends[-1]
         if text[at] == ":":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -237,4 +238,4 @@ def test_a_peak_that_is_not_known_is_a_dash_in_every_table(tmp_path: Path) -> No
 
     (row,) = (line for line in replay_table(found).plain.splitlines() if line.startswith("  test"))
     assert row.split()[3:5] == ["-", "-"]
-    assert '<td class="n">-</td><td class="n">-</td>' in page_of(found)
+    assert re.search(r'<td class="n"[^>]*>-</td><td class="n"[^>]*>-</td>', page_of(found))

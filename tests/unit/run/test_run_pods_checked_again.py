@@ -44,7 +44,7 @@ class Reading(SimpleNamespace):
 
 
 def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
-    snapshot = SimpleNamespace(pods=Pods(**versions))
+    snapshot = SimpleNamespace(pods=Pods(**versions), nodes=())
     return Reading(now=now, policy=a_policy(evictable=evictable), snapshot=snapshot, schedulers=())
 
 

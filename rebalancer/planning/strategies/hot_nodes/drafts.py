@@ -408,7 +408,9 @@ class _Search:
             only = ~self._of.once_gone[pods[asked]]
             holds[asked], nodes[asked] = self._judge(drafts[asked], pods[asked], is_last=only)
             self._lanes.terminate(lanes, of_lanes, -1)
-            drafts, pods, nodes = drafts[holds], pods[holds], nodes[holds]
+            drafts = drafts[holds]
+            pods = pods[holds]
+            nodes = nodes[holds]
         lanes = self._lanes_of(drafts)
         self._lanes.remove(lanes, np.repeat(pods, _COURSES))
         holds = np.ones(len(drafts), np.bool_)

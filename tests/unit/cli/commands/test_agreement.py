@@ -51,8 +51,8 @@ def test_a_decision_is_found_in_what_was_recorded_when_the_pod_was_bound(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[]", "is not what rebalancer agreement -o json wrote"),
-        ("[" * 100_000, "is not what rebalancer agreement -o json wrote"),
+        ("[]", "is not what rebalancer agreement -o json or rebalancer serve --decisions wrote"),
+        ("[" * 100_000, "is not what rebalancer agreement -o json or rebalancer serve --decisions wrote"),
         (to_json(Tally("test", 0.0).report(1.0)), "has no decision on pod default/web"),
     ],
 )
@@ -74,7 +74,10 @@ def test_a_file_without_the_decision_is_refused_in_a_line(
     [
         ({"kind": "Plan"}, "it is Plan of rebalancer/v1alpha1"),
         ({"apiVersion": "rebalancer/v9"}, "it is Agreement of rebalancer/v9"),
-        ({"latest": [{"at": 1e300}]}, "is not what rebalancer agreement -o json wrote"),
+        (
+            {"latest": [{"at": 1e300}]},
+            "is not what rebalancer agreement -o json or rebalancer serve --decisions wrote",
+        ),
         (
             {"latest": [{}, {"pod": "other/p3"}]},
             "pod p3 is in 2 namespaces (write for example pod/default/p3)",

@@ -313,7 +313,7 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     text = plan_table(a_plan(moves=(), obstacles=held)).plain
 
     assert text.startswith(
-        "Plan: evict nothing: 2 hot nodes\n      evictable.minAge keeps 74% of the movable"
+        "Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of the movable load\n"
     )
     ended = text[text.index("BLOCKED BY") :].splitlines()
     assert ended[:6] == [
