@@ -30,11 +30,14 @@ NODES = 8
 WORKLOADS = 20
 REPLICAS = 2
 HOT_NODES = 4
+WARM_NODES = 2
 LEASE = "default/rebalancer"
 _LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases/rebalancer"
 _PODS = "/api/v1/namespaces/default/pods"
 _AVOIDED = {"key": "e2e/hot", "value": "true", "effect": "PreferNoSchedule"}
-_HOT, _COOL = Load(55.0, 30.0), Load(5.0, 5.0)
+_HOT = Load(55.0, 30.0)
+_WARM = Load(51.0, 30.0)
+_COOL = Load(5.0, 5.0)
 _POLICY = """
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
@@ -87,8 +90,9 @@ class HotCluster:
         """Make the fullest nodes hot, as an average over the last quarter of an hour shows it.
 
         The scheduler prefers the others for what leaves them: a taint says so. The figures stay as they are
-        for the whole round: only the memory of a run tells the next one that pods have left since. With
-        ``url`` the run reaches the API server there.
+        for the whole round: only the memory of a run tells the next one that pods have left since. A cluster
+        whose runs steer has nodes besides that a replacement would make hot. With ``url`` the run reaches the
+        API server there.
         """
         self.wait_until_whole()
         count = Counter(pod["spec"]["nodeName"] for pod in self.pods())
@@ -98,6 +102,10 @@ class HotCluster:
             taints = [_AVOIDED] if name in fullest else []
             self.control_plane.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
             self.loads[name] = _HOT if name in fullest else _COOL
+        if self.steer != "none":
+            # Nodes that would win replacements and must not: without them no run needs a taint.
+            others = [name for name in names if name not in fullest]
+            self.loads.update(dict.fromkeys(others[:WARM_NODES], _WARM))
         self.rounds += 1
         self._seen = len(self.audit.evictions())
         return Round(self, f"round-{self.rounds}", url, wave_timeout)
