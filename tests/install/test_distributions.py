@@ -120,7 +120,7 @@ def test_the_lab_is_a_wheel_of_its_own_in_the_version_of_the_program(
     lab = tomllib.loads((LAB / "pyproject.toml").read_text())["project"]
 
     with build(LAB, tmp_path) as built:
-        assert contents(built) == files(LAB, "rebalancer_lab", "*.py", "*.jinja")
+        assert contents(built) == files(LAB, "rebalancer_lab", "*.py", "*.jinja", "*.gz")
     assert f"{program['name']}=={__version__}" in lab["dependencies"]
     assert lab["version"] == __version__
     assert lab["requires-python"] == program["requires-python"]
