@@ -77,8 +77,8 @@ def resolve_as_kubectl(text: str) -> Scalar:
 class _ManifestBuilder(DocumentBuilder):
     """Builds the values of documents as kubectl reads them.
 
-    The events of an anchored part are kept, and come again at each alias of it: so what an alias stands for
-    counts against the bounds of a document as if it were written out.
+    It repeats the events of an anchored part at each alias of it, so an alias counts against the bounds of a
+    document with all that it stands for.
     """
 
     def __init__(self, source: str, events: Iterator[Any]) -> None:

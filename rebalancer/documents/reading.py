@@ -3,7 +3,7 @@
 The value is built from libyaml's events: nothing is expanded, what is nested too deeply is refused, and every
 refusal has a position. Plain (unquoted) scalars follow YAML 1.2's core rules. Tools that read the same
 file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``, so the author has to state
-which is meant. Files that are written for kubectl are read as kubectl reads them, by ``manifests``.
+which is meant. ``manifests`` reads files that were written for kubectl.
 """
 
 from __future__ import annotations

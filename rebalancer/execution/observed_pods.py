@@ -220,11 +220,7 @@ def why_not_replaced(api: RawApi, pod: PodReference) -> str:
     controller = next(
         (record for record in listing.records if record.metadata.uid == pod.controller_uid), None
     )
-    why = (
-        controller.why_none(pod)
-        if isinstance(controller, _Controller)
-        else ""
-        if listing.malformed
-        else "is gone"
-    )
+    why = "" if listing.malformed else "is gone"
+    if isinstance(controller, _Controller):
+        why = controller.why_none(pod)
     return f"{name} {why}" if why else ""

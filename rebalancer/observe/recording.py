@@ -53,7 +53,7 @@ def record_cluster(
     ``watcher`` is a file with load-watcher's response, recorded instead of what it answers. Raises InputError
     when a file that was given cannot be used or the folder holds something.
     """
-    check_folder(folder)  # before the cluster is read, which takes time
+    check_folder(folder)  # first: reading the cluster takes time
     loaded = policy_of(options)
     given = _given_documents(options, watcher)
     api = open_api(options)

@@ -502,13 +502,13 @@ class PlanBuilder:
         evaluation = move.evaluation
         candidate = evaluation.candidate
         percents = self.scenarios.percents(candidate.source)
-        must_cool = [not self._hotness.is_cool(candidate.source, percent) for percent in percents]
+        must_cool = np.any(percents > self._hotness.cool_to[candidate.source], axis=1)
         effect = self.scenarios.effect(
             candidate.source,
             candidate.relief,
             evaluation.by_scenario,
             candidate.usage,
-            np.array(must_cool, np.bool_),
+            must_cool,
         )
         self.used.count(candidate)
         tainted = self._wave.tainted | move.avoids.keys()

@@ -49,9 +49,8 @@ class SteeredMove(msgspec.Struct, frozen=True, eq=False):
     """A move that holds while some nodes have the soft taint."""
 
     evaluation: Evaluation
-    avoids: Mapping[
-        int, str
-    ]  # rows of the nodes that have it for this move alone: why it must not land there
+    # Rows of the nodes that have it for this move alone: why it must not land there.
+    avoids: Mapping[int, str]
 
 
 class _Chosen(msgspec.Struct, frozen=True, eq=False):

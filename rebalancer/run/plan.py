@@ -70,7 +70,7 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415 - not for a plan
 
-    subject_of_question = parse_subject(subject, namespace)  # before the cluster is read, which takes time
+    subject_of_question = parse_subject(subject, namespace)  # first: reading the cluster takes time
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not before the reading
 

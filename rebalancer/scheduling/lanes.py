@@ -8,21 +8,22 @@ lane, and one call computes for all lanes:
     lane 1   nothing moved so far   places web-1: c is best
     lane 2   api-2, web-1 moved     places db-0: no node has room
 
-What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results change with
-every move, tables are made here: room and its score, balance, topology spread, and affinity. A class that any
-other such plugin concerns is not placed in lanes, nor one of which the scheduler looks at a sample of the
-nodes only. The formulas are those of the plugins; what takes many lanes to write otherwise is held to them
-twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a property
-compares the others.
+What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results
+change with every move lanes compute four: room and its score, balance, topology spread, and affinity. Lanes do
+not place a class that another such plugin concerns, nor one for which the scheduler looks at a sample of the
+nodes. Formulas that hold for any number of lanes are those of the plugins. The others are written here again,
+and checked twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a
+test compares further ones along random moves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
 from rebalancer.scheduling.framework.cycle import Scheduler
@@ -68,9 +69,32 @@ class _Slot(msgspec.Struct, frozen=True, eq=False):
     constraint: DomainCounter | None = None
 
 
+class _Formulas(msgspec.Struct, frozen=True):
+    """How scores follow from amounts and counts: profiles may differ in it. None where one does not score."""
+
+    # The strategy of NodeResourcesFit, and column, weight and whether defaults count of each resource.
+    fit: tuple[str, tuple[tuple[int, int, bool], ...]] | None = None
+    # Whether what is requested before counts, and column and whether defaults count of each resource.
+    balance: tuple[bool, tuple[tuple[int, bool], ...]] | None = None
+    affinity: bool | None = None  # whether the range of its scores always holds 0
+
+    def joined(self, other: _Formulas) -> _Formulas | None:
+        """These and the formulas of another class; None where they differ."""
+        pairs = ((self.fit, other.fit), (self.balance, other.balance), (self.affinity, other.affinity))
+        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+            return None
+        return _Formulas(
+            other.fit if self.fit is None else self.fit,
+            other.balance if self.balance is None else self.balance,
+            other.affinity if self.affinity is None else self.affinity,
+        )
+
+
 class _Parts(msgspec.Struct, frozen=True, eq=False):
     """What the tables hold of one class."""
 
+    formulas: _Formulas
+    fit_plugin: NodeResourcesFit | None
     admitted: BoolArray  # (nodes,)
     added: IntArray  # (nodes,)
     needed: IntArray  # (resources,)
@@ -138,22 +162,27 @@ class LaneTables:
         self.pods = pods
         self.state = state
         self._cells = _Cells(state)
-        parts: dict[int, _Parts | None] = {}
+        self._formulas = _Formulas()
+        parts: dict[int, _Parts] = {}
         for kind in dict.fromkeys(pod.replacement for pod in pods):
-            parts[kind] = self._parts_of(scheduler_of(kind), kind)
-        usual = _usual(item for item in parts.values() if item is not None)
-        of_pod = [parts[pod.replacement] for pod in pods]
-        known = [item if item is not None and _are_alike(item, usual) else None for item in of_pod]
-        self.is_known: BoolArray = np.array([item is not None for item in known], np.bool_)
-        if usual is None:
+            of_class = self._parts_of(scheduler_of(kind), kind)
+            formulas = None if of_class is None else self._formulas.joined(of_class.formulas)
+            if of_class is not None and formulas is not None:
+                self._formulas = formulas
+                parts[kind] = of_class
+        self.is_known: BoolArray = np.array([pod.replacement in parts for pod in pods], np.bool_)
+        if not parts:
             return
-        self._stack([item or usual for item in known], usual)
+        any_parts = next(iter(parts.values()))  # fill the rows of pods that are not known
+        self._stack([parts.get(pod.replacement, any_parts) for pod in pods])
         self._count_changes()
         self._forget_those_placed_otherwise(scheduler_of)
 
     def _parts_of(self, scheduler: Scheduler | None, kind: int) -> _Parts | None:
         state = self.state
-        if scheduler is None or scheduler.view or state.nominated or state.added_taint is not None:
+        if scheduler is None or scheduler.view or state.nominated:
+            return None
+        if state.added_taint is not None or state.added_soft_taint is not None:
             return None
         try:
             return self._compute(scheduler, kind)
@@ -179,12 +208,25 @@ class LaneTables:
         admitted = cycle.admitted
         for slot in hard:
             admitted = admitted & (slot.cells >= 0)
-        fit = self._fit_resources(scores.get(NodeResourcesFit), kind)
-        balanced = self._balanced_resources(scores.get(NodeResourcesBalancedAllocation), kind)
+        fit_plugin = scores.get(NodeResourcesFit)
+        affinity = scores.get(InterPodAffinity)
+        fit = self._fit_resources(fit_plugin, kind)
+        counts_before, balanced = self._balanced_resources(scores.get(NodeResourcesBalancedAllocation), kind)
         soft = self._soft(scores.get(PodTopologySpread), kind)
-        preferred = self._preferred(scores.get(InterPodAffinity), kind)
+        preferred = self._preferred(affinity, kind)
         weights = scheduler.profile.weights
+        formulas = _Formulas()
+        if isinstance(fit_plugin, NodeResourcesFit):
+            compared = tuple((item.column, item.weight, item.with_defaults) for item in fit)
+            formulas = replace(formulas, fit=(str(fit_plugin.scoring_type), compared))
+        if balanced:
+            columns = tuple((item.column, item.with_defaults) for item in balanced)
+            formulas = replace(formulas, balance=(counts_before, columns))
+        if isinstance(affinity, InterPodAffinity) and preferred:
+            formulas = replace(formulas, affinity=affinity.range_with_zero)
         return _Parts(
+            formulas=formulas,
+            fit_plugin=fit_plugin if isinstance(fit_plugin, NodeResourcesFit) else None,
             admitted=admitted,
             added=np.zeros(len(self.state.nodes), np.int64) + cycle.static.added,
             needed=self._needed(filters.get(NodeResourcesFit), kind),
@@ -213,19 +255,18 @@ class LaneTables:
             return ()
         if plugin.is_ratio:
             raise _UnknownError
-        self.fit = plugin
         return _everywhere(plugin.scored_by(self.state, kind))
 
-    def _balanced_resources(self, plugin: Plugin | None, kind: int) -> Sequence[ScoredResource]:
+    def _balanced_resources(self, plugin: Plugin | None, kind: int) -> tuple[bool, Sequence[ScoredResource]]:
+        """The resources that are balanced, and whether what is requested before counts too."""
         if not isinstance(plugin, NodeResourcesBalancedAllocation):
-            return ()
+            return False, ()
         compared = plugin.balanced_of(self.state, kind)
         if compared is None:
-            return ()
+            return False, ()
         if compared.of_two or len(compared.resources) != len(_CPU_AND_MEMORY):
             raise _UnknownError
-        self.balance_counts_before = compared.counts_before
-        return _everywhere(compared.resources)
+        return compared.counts_before, _everywhere(compared.resources)
 
     def _hard(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
         if not isinstance(plugin, PodTopologySpread):
@@ -252,7 +293,6 @@ class LaneTables:
     def _preferred(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
         if not isinstance(plugin, InterPodAffinity):
             return []
-        self.range_with_zero = plugin.range_with_zero
         terms = plugin.scored(self.state, kind)
         return [_Slot(self._cells.slot(term.counter, term.key), term.weight) for term in terms]
 
@@ -266,7 +306,7 @@ class LaneTables:
             raise _UnknownError
         return _Slot(cells, constraint=counter)
 
-    def _stack(self, parts: Sequence[_Parts], usual: _Parts) -> None:
+    def _stack(self, parts: Sequence[_Parts]) -> None:
         """Put the parts of all pods into arrays whose first axis are the pods."""
         classes = self.state.classes
         self.nobody = self._cells.nobody
@@ -274,12 +314,16 @@ class LaneTables:
         self.admitted = np.array([item.admitted for item in parts])
         self.added = np.array([item.added for item in parts])
         self.needed = np.array([[*item.needed, 1] for item in parts])  # and one more pod
-        self.fit_resources = usual.fit
-        self.fit_own = np.array([_own(item.fit) for item in parts])
+        self.fit_plugin = next((item.fit_plugin for item in parts if item.fit_plugin is not None), None)
+        self.fit_resources = next((item.fit for item in parts if item.fit), ())
+        none = [0] * len(self.fit_resources)
+        self.fit_own = np.array([_own(item.fit) or none for item in parts])
         self.fit_weight = np.array([item.fit_weight for item in parts])
         self.balanced = next((item.balanced for item in parts if item.balanced), ())
         none = [0] * len(self.balanced)
         self.balance_own = np.array([_own(item.balanced) or none for item in parts])
+        self.balance_counts_before = self._formulas.balance is not None and self._formulas.balance[0]
+        self.range_with_zero = bool(self._formulas.affinity)
         self.balance_weight = np.array([item.balance_weight for item in parts])
         self.soft = [_stacked(column, self.nobody) for column in _columns(parts, "soft")]
         self.soft_weight = np.array([item.soft_weight for item in parts])
@@ -407,8 +451,8 @@ class Lanes:
         for slot in tables.unwanted:
             feasible &= counts.of(slot) <= 0
         total = tables.added[pods].copy()
-        if tables.fit_resources:
-            total += tables.fit_weight[pods][:, None] * self._fit(lanes, free, pods)
+        if tables.fit_plugin is not None:
+            total += tables.fit_weight[pods][:, None] * self._fit(tables.fit_plugin, lanes, free, pods)
         if tables.balanced:
             total += tables.balance_weight[pods][:, None] * self._balance(lanes, free, pods)
         if tables.soft:
@@ -426,13 +470,13 @@ class Lanes:
         amount: IntArray = self._tables.allocatable[:, resource.column] - free[:, :, resource.column]
         return amount
 
-    def _fit(self, lanes: IntArray, free: IntArray, pods: IntArray) -> IntArray:
+    def _fit(self, plugin: NodeResourcesFit, lanes: IntArray, free: IntArray, pods: IntArray) -> IntArray:
         tables = self._tables
         total: IntArray = np.zeros(free.shape[:2], np.int64)
         weights = 0
         for number, resource in enumerate(tables.fit_resources):
             requested = self._amount(resource, lanes, free) + tables.fit_own[pods, number][:, None]
-            total += resource.weight * tables.fit.score_of(requested, resource.allocatable)
+            total += resource.weight * plugin.score_of(requested, resource.allocatable)
             weights += resource.weight
         return total // weights
 
@@ -591,20 +635,3 @@ def _is_counted(slot: _Slot) -> BoolArray:
         others[slot.constraint.rows] = False
         counted = counted & ~others
     return counted
-
-
-def _usual(parts: Iterable[_Parts]) -> _Parts | None:
-    """The parts of the first class, with which the others share their resources."""
-    return next(iter(parts), None)
-
-
-def _are_alike(parts: _Parts, usual: _Parts | None) -> bool:
-    """Whether two classes are scored by the same resources, as nearly all are."""
-    if usual is None:
-        return False
-    same_fit = [(item.column, item.weight, item.with_defaults) for item in parts.fit] == [
-        (item.column, item.weight, item.with_defaults) for item in usual.fit
-    ]
-    columns = [(item.column, item.with_defaults) for item in parts.balanced]
-    others = [(item.column, item.with_defaults) for item in usual.balanced]
-    return same_fit and (not columns or not others or columns == others)

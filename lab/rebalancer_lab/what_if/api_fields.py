@@ -49,8 +49,8 @@ def _types_of_fields(message: str) -> Mapping[str, str]:
 def unknown_fields(document: Document, message: str, path: Path = ()) -> Iterator[str]:
     """A sentence for each field that ``message`` does not have, in the part of a document at ``path``.
 
-    ``message`` is a type of the API, such as ``apps/v1.Deployment``. Nothing is said of a type that the list
-    does not hold.
+    ``message`` is a type of the API, such as ``apps/v1.Deployment``; the list does not hold all of them, and
+    fields of others give no sentence.
     """
     value: Any = document.value
     for step in path:

@@ -26,7 +26,7 @@ def fit_pods(
 
     ``named`` (KIND/NAME) chooses among several objects that make pods.
     """
-    document = read_pod(text, source, namespace, named)  # before the cluster is read, which takes time
+    document = read_pod(text, source, namespace, named)  # first: reading the cluster takes time
     inputs = plan_inputs(replace(options, ignore_coverage=True))
     asked = asked_pod(document, inputs.snapshot, namespace)
     return fit(inputs, asked, at_most, options.progress)

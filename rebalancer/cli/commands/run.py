@@ -217,7 +217,7 @@ def _carried_out(
     waiting = contextlib.ExitStack()
 
     def planned(plan: Plan) -> None:
-        waiting.close()  # what is read and planned while the run lasts is shown by its observer
+        waiting.close()  # the run's observer shows what the run reads and plans
         if metrics is not None:
             metrics.planned(plan)
         show_plan(plan)

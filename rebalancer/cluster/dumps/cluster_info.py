@@ -49,7 +49,7 @@ def _has_list(folder: Path, stem: str) -> bool:
 
 
 def files_of_namespace(folder: Path) -> Iterator[Path]:
-    """The files of a namespace that hold lists which are read."""
+    """The files of a namespace with lists that rebalancer reads."""
     with files.refusing("cannot read", folder):
         entries = sorted(folder.iterdir())
     for entry in entries:

@@ -1,8 +1,8 @@
 """Lists that ``kubectl get -o yaml`` prints, as the JSON that ``-o json`` would have printed.
 
 A file may hold several documents, as of ``kubectl get nodes,pods -o yaml`` and of several such calls. Scalars
-are those of kubectl: 0755 is an octal number, and a time is text. YAML is read some hundred times slower than
-JSON, so a file has to be small.
+are those of kubectl: 0755 is an octal number, and a time is text. Reading YAML takes some hundred times as
+long as reading JSON, so a file has to be small.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def stated_gates(arguments: Iterable[str]) -> dict[str, bool] | None:
 
 
 def emulated_version(arguments: Iterable[str]) -> str:
-    """The version, such as 1.37, whose feature gates a scheduler is told to have; empty without one."""
+    """The version whose feature gates a scheduler's flags ask for, such as 1.37; empty without one."""
     version = ""
     for text in flag_values(list(arguments), EMULATED_FLAG):
         for stated in text.split(","):

@@ -355,7 +355,7 @@ class _InScenario(msgspec.Struct, eq=False):
 
     @property
     def acceptable(self) -> Iterator[Landings]:
-        """The acceptable landings of each placement, by what is told of estimates."""
+        """The acceptable landings of each placement, without the state and the scores."""
         for score in self.scores.values():
             landings = score.landings
             if landings is None or score.good is None or not np.count_nonzero(score.good):

@@ -141,9 +141,8 @@ class ClassCycle(msgspec.Struct, frozen=True, eq=False):
     filter_failure: str  # why every cycle fails: a filter runs without what prepares it
     leaving_open: Sequence[Plugin]  # filters that may not know all that the scheduler goes by
     preparing: Sequence[Plugin]  # those that may fail as they prepare to score
-    takes_root: (
-        bool  # the order in which nodes are found decides among equal totals, where all are candidates
-    )
+    # The order in which nodes are found decides among equal totals, where all are candidates.
+    takes_root: bool
 
 
 class Scheduler:

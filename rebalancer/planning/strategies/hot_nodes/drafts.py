@@ -44,7 +44,7 @@ _LEANS = (0.0, 0.0, 2.0, 4.0)  # the same of how many times what they use they r
 _MOST_DROPPED = 6  # moves of the draft before
 _TEMPERATURE = 1.0  # points by which a worse draft may be the next to begin with, on average at first
 _KEPT = 12  # drafts that are handed on
-_BEST_AGAIN = 64  # drafts, after each of which the search goes back to the best one, if it is far from it
+_BEST_AGAIN = 64  # after each so many drafts one that is far worse than the best gives way to it
 _FAR_FROM_BEST = 5.0  # points
 _NOTHING_NEW = 2  # times as many drafts as are made side by side, all known: the search ends
 _AFRESH = 0.1  # the share of drafts that begin with no move
@@ -172,6 +172,16 @@ class _Limits:
             self.members[row, members[group]] = True
 
 
+def _affordable(nodes: int) -> int:
+    """How many placements a search can afford on so many nodes."""
+    return min(_PLACEMENTS, _CELLS // max(nodes, 1))
+
+
+def can_be_drafted(pods: int, nodes: int) -> bool:
+    """Whether drafts can afford enough placements for so many pods; their tables are (pods, nodes)."""
+    return 0 < _FEWEST_A_POD * pods <= _affordable(nodes)
+
+
 class Drafts:
     """Drafts plans that go on from a builder."""
 
@@ -204,7 +214,7 @@ class Drafts:
         self.may_move[[at for at, pod in enumerate(pods.candidates) if pod.row in start.moved]] = False
         nodes = len(prepared.nodes)
         movable = int(np.count_nonzero(self.may_move))
-        self.placements = min(_PLACEMENTS, _PLACEMENTS_A_POD * movable, _CELLS // max(nodes, 1))
+        self.placements = min(_affordable(nodes), _PLACEMENTS_A_POD * movable)
         count = np.bincount(pods.node, minlength=len(pods.nodes))
         # (hot nodes, most pods of one) the pods of each; where there are fewer, a number that is no pod's
         self.on = np.full((len(pods.nodes), max(count, default=0)), len(pods.candidates))
@@ -221,9 +231,8 @@ class Drafts:
 
     @property
     def lead_somewhere(self) -> bool:
-        """Whether lanes can move any of the pods, and a search can afford enough placements."""
-        movable = int(np.count_nonzero(self.may_move))
-        return movable > 0 and self.placements >= _FEWEST_A_POD * movable
+        """Whether lanes can move any of the pods."""
+        return bool(self.may_move.any())
 
     def search(self, order: Sequence[int], number: int) -> list[Draft]:
         """The best drafts that the search of a ``number`` comes to from a plan, the best first.
@@ -329,9 +338,9 @@ class _Search:
             self._first[draft] = [move.pod for move in moves[certain:] if move.pod not in dropped][::-1]
 
     def _preferences(self, drafts: int) -> FloatArray:
-        """(drafts times courses, nodes) numbers, of which the largest says where a pod lands.
+        """(drafts times courses, nodes) numbers: of equally good nodes a pod lands on that with the largest.
 
-        It matters among equally good nodes: of two of them each is taken in one of the two courses.
+        Of two such nodes each is taken in one of the two courses.
         """
         numbers = self._random.random((drafts, 1, len(self._levels.first)))
         both: FloatArray = np.concatenate([numbers, 1.0 - numbers], axis=1)

@@ -52,7 +52,7 @@ from rebalancer.planning.eviction import unknown_load, why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE, Drafts
+from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE, Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
 _ROUNDS = 2  # of drafts, each of which goes on from the best plan so far
@@ -124,8 +124,13 @@ class ReliefSearch:
         least = float(self.pods.excess(all_gone).sum()) + NEGLIGIBLE
         if best.attempt.excess <= least:
             return best
-        drafts = Drafts(self._prepared, self.pods, self.start, self.least, self.asked)
-        best = self._best_draft(drafts, best) if drafts.lead_somewhere else self._best_variation(best)
+        drafts = None
+        if can_be_drafted(len(self.pods.candidates), self.nodes):
+            drafts = Drafts(self._prepared, self.pods, self.start, self.least, self.asked)
+        if drafts is not None and drafts.lead_somewhere:
+            best = self._best_draft(drafts, best)
+        else:
+            best = self._best_variation(best)
         return self._with_room(best) if best.attempt.excess > least else best
 
     def _best_draft(self, drafts: Drafts, best: Found) -> Found:

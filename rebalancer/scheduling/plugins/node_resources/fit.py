@@ -96,6 +96,7 @@ class NodeResourcesFit(Plugin):
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
         self._scored = arguments.scoring_strategy
+        self.scoring_type = self._scored.type
         self.is_ratio = self._scored.type is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,12 +18,24 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies.hot_nodes import drafts as drafts_module
-from rebalancer.planning.strategies.hot_nodes.drafts import Drafts
+from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
+from rebalancer.planning.taints import EMPTIED, HOT
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
+from rebalancer.scheduling.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from tests.rows import rows
 
 STEPS = 12
+FULLEST = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}
+"""
 
 
 def movable(prepared: PreparedInputs) -> dict[NodeRow, list[Candidate]]:
@@ -143,11 +156,54 @@ def test_a_draft_holds_when_it_is_made_a_plan() -> None:
     assert certain > len(best.moves) / 2
 
 
-def test_pods_are_in_no_draft_that_lanes_do_not_place() -> None:
-    """Such as all of a cluster in which room is kept for a pod that preempts others."""
-    prepared = prepare(random_inputs(1, 0.65))
-    state = prepared.start.all[0].after_termination.copy()
-    state.nominate(0, 0)
+def tables_of(
+    prepared: PreparedInputs, state: ClusterState, schedulers: Callable[[int], Scheduler]
+) -> LaneTables:
     pods = [pod for of_node in movable(prepared).values() for pod in of_node]
     lane_pods = [LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods]
-    assert not LaneTables(state, lane_pods, prepared.schedulers.scheduler).is_known.any()
+    return LaneTables(state, lane_pods, schedulers)
+
+
+@rows(
+    "change",
+    [
+        lambda state: state.nominate(0, 0),
+        lambda state: state.taint(EMPTIED, [0]),
+        lambda state: state.taint(HOT, [0]),
+    ],
+)
+def test_pods_are_in_no_draft_where_the_state_has_what_lanes_do_not_count(
+    change: Callable[[ClusterState], None],
+) -> None:
+    """Room that is kept for a pod which preempts others, and taints of this program."""
+    prepared = prepare(random_inputs(1, 0.65))
+    state = prepared.start.all[0].after_termination.copy()
+    assert tables_of(prepared, state, prepared.schedulers.scheduler).is_known.any()
+    change(state)
+    assert not tables_of(prepared, state, prepared.schedulers.scheduler).is_known.any()
+
+
+def test_pods_of_profiles_that_score_by_other_formulas_share_no_tables() -> None:
+    prepared = prepare(random_inputs(1, 0.65))
+    state = prepared.start.all[0].after_termination.copy()
+    fullest = load_configuration(FULLEST, "test")
+    (profile,) = fullest.profiles
+    other = make_scheduler(fullest, profile, next(iter(prepared.schedulers.plugin_inputs.values())))
+    one = prepared.schedulers.scheduler
+    alone = tables_of(prepared, state, one).is_known
+    kinds = [pod.replacement for of_node in movable(prepared).values() for pod in of_node]
+    first = kinds[int(np.flatnonzero(alone)[0])]
+
+    both = tables_of(prepared, state, lambda kind: one(kind) if kind == first else other)
+
+    assert both.is_known.tolist() == [
+        known and kind == first for known, kind in zip(alone, kinds, strict=True)
+    ]
+    assert tables_of(prepared, state, lambda _: other).is_known.any()
+
+
+@rows("pods, nodes, can_be", [(1, 10, True), (100, 60, True), (0, 10, False), (2000, 5000, False)])
+def test_tables_are_made_only_for_as_many_pods_as_drafts_can_afford(
+    pods: int, nodes: int, can_be: bool
+) -> None:
+    assert can_be_drafted(pods, nodes) == can_be
