@@ -8,12 +8,12 @@ lane, and one call computes for all lanes:
     lane 1   nothing moved so far   places web-1: c is best
     lane 2   api-2, web-1 moved     places db-0: no node has room
 
-What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results
-change with every move lanes compute four: room and its score, balance, topology spread, and affinity. Lanes do
-not place a class that another such plugin concerns, nor one for which the scheduler looks at a sample of the
-nodes. Formulas that hold for any number of lanes are those of the plugins. The others are written here again,
-and checked twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a
-test compares further ones along random moves.
+What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results change with
+every move lanes compute four: room and its score, balance, topology spread and affinity. They do not place a
+class that another such plugin concerns, nor one for which the scheduler looks at a sample of the nodes only.
+Formulas that hold for any number of lanes are those of the plugins. The others are written here again, and
+checked twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a test
+compares further ones along random moves.
 """
 
 from __future__ import annotations
