@@ -6,8 +6,10 @@ decisions are kept at least, each with the scores of its nodes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -16,6 +18,7 @@ from rebalancer.agreement.decisions import Decision
 from rebalancer.errors import InputError
 
 MAX_BYTES = 32 << 20
+_LONGEST_LINE = 4 << 20  # a decision with the scores of every node of a large cluster
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Decision).decode
 
@@ -28,8 +31,19 @@ def keep_decisions(path: Path, decisions: Iterable[Decision]) -> None:
     with files.refusing("cannot keep decisions", path, "name a file in a folder that may be written"):
         if files.may_exist(path) and path.stat().st_size >= MAX_BYTES:
             path.replace(_older(path))
-        with path.open("ab") as stream:
+        with path.open("ab+") as stream:
+            _drop_cut_line(stream)
             stream.write(lines)
+
+
+def _drop_cut_line(stream: IO[bytes]) -> None:
+    """Remove the last line of a file where a crash cut it short: nobody can read it any more."""
+    end = stream.seek(0, os.SEEK_END)
+    begin = max(end - _LONGEST_LINE, 0)
+    stream.seek(begin)
+    tail = stream.read()
+    if tail and not tail.endswith(b"\n"):
+        stream.truncate(begin + tail.rfind(b"\n") + 1)
 
 
 def _older(path: Path) -> Path:

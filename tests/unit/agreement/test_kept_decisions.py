@@ -68,6 +68,11 @@ def test_a_line_that_a_crash_cut_short_is_left_out_and_another_one_is_refused(tm
 
     path.write_bytes(whole + whole[:40])
     assert [item.version for item in kept_decisions(path)] == [1]
+    keep_decisions(path, [a_decision("shop/web", 2)])  # after a restart
+    assert [item.version for item in kept_decisions(path)] == [1, 2]
+    path.write_bytes(whole[:40])
+    keep_decisions(path, [a_decision("shop/web", 3)])
+    assert [item.version for item in kept_decisions(path)] == [3]
     path.write_bytes(whole[:40] + b"\n" + whole)
     with pytest.raises(InputError, match=r"decisions.jsonl:1: is no decision"):
         kept_decisions(path)
