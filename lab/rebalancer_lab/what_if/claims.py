@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import records
-from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import CLAIMS, STORAGE_CLASSES
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
@@ -175,11 +175,14 @@ def _names_not_taken(
     snapshot: Snapshot, namespace: str, name: str, first_ordinal: int, count: int
 ) -> Iterator[str]:
     pods = snapshot.pods
-    taken = set()
-    for row in range(len(pods)):
-        owner = pods.class_of(PodRow(row)).owner
-        if owner.kind == "StatefulSet" and owner.name == name and pods.namespaces[row] == namespace:
-            taken.add(pods.names[row])
+    own_classes = [
+        number
+        for number, pod_class in enumerate(pods.classes)
+        if (pod_class.owner.kind, pod_class.owner.name, pod_class.namespace)
+        == ("StatefulSet", name, namespace)
+    ]
+    rows = np.flatnonzero(np.isin(pods.pod_class, own_classes))
+    taken = {pods.names[row] for row in rows.tolist()}
     ordinal = first_ordinal
     while count:
         pod_name = f"{name}-{ordinal}"

@@ -10,7 +10,7 @@ passed over, and so are hooks of Helm where something else makes pods:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -112,16 +112,21 @@ def _items_of(document: Document) -> Iterator[Document]:
         yield document
         return
     kind_of_items = kind.removesuffix("List")
+    values = _by_item(document.values)
+    keys = _by_item(document.keys)
     for index, item in enumerate(items):
-        at: Path = ("items", index)
         if isinstance(item, dict) and kind_of_items:
             item = {"kind": kind_of_items, **item}  # noqa: PLW2901 - a typed list names the kind once
-        yield Document(item, document.source, _below(document.values, at), _below(document.keys, at))
+        yield Document(item, document.source, values[index], keys[index])
 
 
-def _below(places: Mapping[Path, Place], at: Path) -> dict[Path, Place]:
-    """The places of a part of a document, by their paths in that part."""
-    return {path[len(at) :]: place for path, place in places.items() if path[: len(at)] == at}
+def _by_item(places: Mapping[Path, Place]) -> Mapping[int | str, dict[Path, Place]]:
+    """By index of the items of a list: the places of each, by their paths in that item."""
+    by_item: defaultdict[int | str, dict[Path, Place]] = defaultdict(dict)
+    for path, place in places.items():
+        if len(path) > 1 and path[0] == "items":
+            by_item[path[1]][path[2:]] = place
+    return by_item
 
 
 def _kind_of(document: Document) -> str:
