@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
+from rebalancer.scheduling.versions.release import minor_of
 from tests.e2e import assets
 from tests.e2e.api import Api, ApiRefusedError, Object, path_of
 from tests.e2e.clusters import deployment, namespace, node
@@ -17,6 +18,8 @@ HOT, COOL = "hot", ("cool-1", "cool-2", "cool-3")
 SHOP = "shop"  # whose pods runs may evict
 QUIET = "quiet"  # whose pods only plans speak of
 DRIVER = "csi.example"
+# Gates that are on by default from 1.37 on: the scheduler has no pod that shows them.
+_GATES = dict.fromkeys(("StorageCapacityScoring", "VolumeLimitScaling"), (minor_of(assets.MINOR) or 0) >= 37)
 # Asked about every eviction, and never to be reached.
 UNREACHABLE_WEBHOOK: Object = {
     "apiVersion": "admissionregistration.k8s.io/v1",
@@ -50,7 +53,7 @@ def policy(**settings: Any) -> Object:
         "apiVersion": "rebalancer/v1alpha1",
         "kind": "RebalancePolicy",
         "metadata": {"name": "rights"},
-        "scheduler": {"version": assets.MINOR},
+        "scheduler": {"version": assets.MINOR, "featureGates": _GATES},
         "load": {"sources": [{"metricsServer": {}}], "maxAge": "15m"},
         "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 60}, "coolTo": {"cpu": 50}}]},
         "evictable": {"minAge": "0s", "protect": [], "jobs": True},
