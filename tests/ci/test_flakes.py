@@ -25,6 +25,7 @@ NO_SAFETY = {
     "test_bench_loading.py",
     "test_chart.py",
     "test_extender.py",
+    "test_demo_policy.py",
     "test_protected_clusters.py",
     "test_replanning.py",
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.e2e import assets
+from tests.e2e import assets, metrics
 from tests.e2e.api import Api, collection_of, path_of
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
@@ -22,9 +22,6 @@ from tests.e2e.processes import wait_until
 WINDOW_SECONDS = 900.0
 YOUNG_EVERY = 18  # of a large cluster one node of so many comes when the others are filled
 RENEWAL_SECONDS = 5.0  # of what the stand-in for load-watcher knows
-# TargetLoadPacking adds the load of pods that were bound less than 60 s before the end of the window it
-# knows, and it knows one that is up to 30 s old. Pods older than both are seen alike by everybody.
-MEASURED_AFTER_SECONDS = 95.0
 DEFAULT = "default-scheduler"
 PLUGINS = {
     "target-load-packing": "TargetLoadPacking",
@@ -192,7 +189,7 @@ def _await_measured(situation: Situation) -> None:
     if situation.scheduler == "target-load-packing":
         last = time.monotonic()
         wait_until(
-            lambda: time.monotonic() - last > MEASURED_AFTER_SECONDS,
+            lambda: time.monotonic() - last > metrics.MEASURED_AFTER_SECONDS,
             "figures of all pods",
             seconds=600,
             every=1,

@@ -16,7 +16,6 @@ from tests.e2e.api import Api, Object
 from tests.e2e.article_stacks import planned_nodes
 from tests.e2e.command import Rebalancer
 from tests.e2e.controlplane import ControlPlane
-from tests.e2e.landing_runs import MEASURED_AFTER_SECONDS
 from tests.e2e.loads import CPU_MILLI, LoadServer, loads_of
 from tests.e2e.processes import wait_until
 
@@ -40,7 +39,7 @@ def test_the_demo_s_policy_cools_its_hot_nodes_and_pods_land_where_planned(
         control_plane.start_scheduler(configuration)
         control_plane.wait_for_pods("/api/v1/namespaces/shop/pods")
         control_plane.wait_for_pods("/api/v1/namespaces/kube-system/pods")
-        measured_at = time.monotonic() + MEASURED_AFTER_SECONDS
+        measured_at = time.monotonic() + metrics.MEASURED_AFTER_SECONDS
         wait_until(lambda: time.monotonic() > measured_at, "all pods measured", seconds=180.0, every=1.0)
         rebalancer = Rebalancer(tmp_path / "runs", control_plane.kubeconfig(), policy(watcher.address))
 
