@@ -28,7 +28,7 @@ from rebalancer.planning.disruption_cost import Disruption, least_relief
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.strategies.hot_nodes.search import POINTS_A_HOT_NODE
+from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE
 
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of what pods remove, by which they are drawn
 _MOST_LEFT_OUT = 4
@@ -86,7 +86,7 @@ class _RandomSearch:
         if self._pods:
             amounts = with_pods(np.array([pod.relief for pod in self._pods]), 1.0)
             self._relief = np.nan_to_num(100.0 * amounts / prepared.inputs.load.allocatable[self._source])
-        self._asked = prepared.policy.planning.least_relief
+        self._asked = prepared.policy.planning.level.least_relief
         disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
         costs = [disruption.costs([pod.row for pod in self._on(node)]) for node in self._nodes.tolist()]
         self._price = 1.0 + np.concatenate([np.zeros(0), *costs])

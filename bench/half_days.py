@@ -102,7 +102,7 @@ def half_day(inputs: PlanningInputs, cycles: int) -> HalfDay:
     settings = SimulationSettings(cycles, _INTERVAL_SECONDS, _SHAPE, seed=5)
     run = simulate([("half a day", inputs)], settings).runs[0]
     waits = moved_back([cycle.moves for cycle in run.cycles])
-    hot = [cycle.hot for cycle in run.cycles]
+    hot = [cycle.hot or 0 for cycle in run.cycles]
     return HalfDay(
         evictions=run.evictions,
         hot_first=hot[0],

@@ -50,7 +50,8 @@ def a_plan(began: float, kubeconfig: str, policy: str) -> dict[str, float]:
 
     from rebalancer.run import plan  # noqa: PLC0415 - the program imports it before it asks
 
-    asked, plan.ask_ahead = plan.ask_ahead, watched
+    asked = plan.ask_ahead  # type: ignore[attr-defined]
+    plan.ask_ahead = watched  # type: ignore[assignment, attr-defined]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         program(["plan", "--policy", policy, "--kubeconfig", kubeconfig, "-o", "json"])
     found["plan"], found["planCpu"] = time.time() - began, cpu_seconds()

@@ -145,8 +145,8 @@ def one_run(seed: int) -> OneRun:
     seconds = time.process_time() - began
     moved = Counter(move.pod for cycle in run.cycles for move in cycle.moves)
     return OneRun(
-        hot=run.cycles[0].hot,
-        after=run.after.hot,
+        hot=run.cycles[0].hot or 0,
+        after=run.after.hot or 0,
         evictions=run.evictions,
         again=sum(count - 1 for count in moved.values()),
         seconds=seconds,

@@ -27,18 +27,16 @@ from bench.optimum import (
     least_excess,
     problem_of,
 )
+from bench.points import points_left
 from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
-from rebalancer.cluster.arrays import PodRow
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import NOWHERE
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.strategies.hot_nodes.search import POINTS_A_HOT_NODE
 from rebalancer.run.plan import plan_inputs
 from rebalancer_lab.simulation.cycles import SimulatedExecution
 
@@ -189,12 +187,6 @@ def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieve
     plan = build_plan(prepared, found)
     benefit = plan.benefit
     assert benefit is not None
-    rows = [prepared.pods.row[move.pod.namespace, move.pod.name] for move in plan.moves]
-    costs = Disruption(prepared.inputs, prepared.eviction.workloads).costs([PodRow(row) for row in rows])
-    hot = np.flatnonzero(prepared.hotness.hot)
-    times_hot = prepared.hotness.times_hot(hot, found.scenarios.mean_percent()[hot])
-    points = benefit.excess.after + POINTS_A_HOT_NODE * times_hot
-    points += prepared.policy.planning.least_relief * (len(rows) + float(costs.sum()))
     alone, chains = (
         least_excess(prepared, problem_of(prepared, chains=chains), _ANY_NUMBER).excess
         if bounds and benefit.excess.after
@@ -205,7 +197,7 @@ def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieve
         moves=len(found.moves),
         before=benefit.excess.before,
         left=benefit.excess.after,
-        points=points,
+        points=points_left(prepared, found, plan),
         known=best_known(prepared, seconds),
         bound=alone,
         with_chains=chains,

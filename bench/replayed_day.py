@@ -135,10 +135,10 @@ class Day:
         }
         documents = dict(self._recording.documents)
         if self._watcher is not None:
-            documents[WATCHER] = self._watched(used, now)
+            documents[WATCHER] = self._watched(self._watcher, used, now)
         return replace(self._recording, listings=listings, documents=documents), now
 
-    def _watched(self, used: dict[str, Any], now: float) -> bytes:
+    def _watched(self, watcher: dict[str, Any], used: dict[str, Any], now: float) -> bytes:
         """What load-watcher answers then: its deviations are as they were."""
 
         def figure(name: str, metric: dict[str, Any]) -> dict[str, Any]:
@@ -149,10 +149,10 @@ class Day:
 
         nodes = {
             name: {**item, "metrics": [figure(name, metric) for metric in item.get("metrics") or ()]}
-            for name, item in self._watcher["data"]["NodeMetricsMap"].items()
+            for name, item in watcher["data"]["NodeMetricsMap"].items()
         }
-        window = {**self._watcher.get("window", {}), "start": int(now) - 900, "end": int(now)}
-        answer = {**self._watcher, "timestamp": int(now), "window": window, "data": {"NodeMetricsMap": nodes}}
+        window = {**watcher.get("window", {}), "start": int(now) - 900, "end": int(now)}
+        answer = {**watcher, "timestamp": int(now), "window": window, "data": {"NodeMetricsMap": nodes}}
         return msgspec.json.encode(answer)
 
 

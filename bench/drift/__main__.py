@@ -57,6 +57,12 @@ def replica(kubeconfig: Path, policy: Path, port: int) -> Replica:
     return Replica([sys.executable, "-m", "rebalancer", "--log-format=json", "serve", *options])
 
 
+def kill_all(replicas: list[Replica]) -> None:
+    """Kill the processes of all replicas."""
+    for of_replica in replicas:
+        of_replica.process.kill()
+
+
 def lines_of(replicas: list[Replica]) -> list[dict[str, Any]]:
     """Every line that replicas logged or journaled, in the order of their times."""
     found = []
@@ -170,7 +176,7 @@ def main(minutes: float, out: Path) -> None:
         kubeconfig = control_plane.kubeconfig()
         course, began, killed = Course(load, audit), time.time(), 0.0
         replicas.append(replica(kubeconfig, policy, ports[0]))
-        stack.callback(lambda: [process.process.kill() for process in replicas])
+        stack.callback(kill_all, replicas)
         replicas[0].waits_for("leads: took")
         replicas.append(replica(kubeconfig, policy, ports[1]))
         try:
