@@ -31,24 +31,24 @@ def binding_moment(
     """
     moments = timeline.moments()
     last = moments.index(timeline.moment_at(until))
-    found: PodFields | None = None
+    pod: PodFields | None = None
     for place in range(last, -1, -1):
         progress(f"looking for the pod, moment {last - place + 1} of {last + 1}")
-        found = _bound_pod(timeline, moments[place], name)
-        if found is not None:
+        pod = _bound_pod(timeline, moments[place], name)
+        if pod is not None:
             last = place
             break
-    if found is None:
+    if pod is None:
         period = f"from {times.render(moments[0])} to {times.render(moments[last])}"
         raise InputError(
             f"no moment {period} has pod {name[:200]} on a node",
             where=str(timeline.folder),
             hint="see what there is with: rebalancer agreement why pod/NAMESPACE/NAME --at TIME",
         )
-    first = bisect_left(moments, found.created)
+    first = bisect_left(moments, pod.created)
     for place in range(min(first, last), last):
         earlier = _bound_pod(timeline, moments[place], name)
-        if earlier is not None and earlier.uid == found.uid:
+        if earlier is not None and earlier.uid == pod.uid:
             return moments[place]
     return moments[last]
 

@@ -158,25 +158,25 @@ class _Counts:
         self.elsewhere: Counter[str] = Counter()  # those of them that a sibling would not have followed
         self.fields: dict[str, str] = {}
 
-    def add(self, item: Decision) -> None:
-        self.results[item.result] += 1
-        if item.result is Result.UNPREDICTABLE:
+    def add(self, decision: Decision) -> None:
+        self.results[decision.result] += 1
+        if decision.result is Result.UNPREDICTABLE:
             return
-        self.possible += item.possible
-        self.edited.update(item.edited.keys())
-        self.elsewhere.update(plugin for plugin in item.edited if not item.as_sibling)
-        self.fields |= item.edited
-        missed = item.result is Result.MISSED
+        self.possible += decision.possible
+        self.edited.update(decision.edited.keys())
+        self.elsewhere.update(plugin for plugin in decision.edited if not decision.as_sibling)
+        self.fields |= decision.edited
+        missed = decision.result is Result.MISSED
         if not missed:
-            self.surprise -= math.log(item.chance)
-            self.expected += item.expected
-        elif item.nodes and item.nodes[0].rejected:
-            self.rejecting[item.nodes[0].rejected.partition(":")[0]] += 1
-        if item.result is Result.REORDERED:
+            self.surprise -= math.log(decision.chance)
+            self.expected += decision.expected
+        elif decision.nodes and decision.nodes[0].rejected:
+            self.rejecting[decision.nodes[0].rejected.partition(":")[0]] += 1
+        if decision.result is Result.REORDERED:
             return  # the weights are those of another order
-        self.compared.update(item.weights.keys())
-        self.weighed += missed and bool(item.weights or not item.sampled)
-        for plugin, (weight, *ranges) in item.weights.items():
+        self.compared.update(decision.weights.keys())
+        self.weighed += missed and bool(decision.weights or not decision.sampled)
+        for plugin, (weight, *ranges) in decision.weights.items():
             self.weights[plugin] = weight
             for lowest, highest in zip(ranges[::2], ranges[1::2], strict=True):
                 self.fitting[plugin][lowest : highest + 1] += 1
@@ -236,8 +236,10 @@ class _Counts:
             if fitting[best] <= fitting[present] or 2 * explained < self.weighed:
                 continue
             alike = np.flatnonzero(fitting == fitting[best])
-            found = f"weight {alike[0]}" + (f" to {alike[-1]}" if len(alike) > 1 else "")
-            how = "did not score" if best == 0 else f"had {found} instead of {present}"
+            better_weight = f"weight {alike[0]}"
+            if len(alike) > 1:
+                better_weight += f" to {alike[-1]}"
+            how = "did not score" if best == 0 else f"had {better_weight} instead of {present}"
             yield Suspect(
                 what=plugin,
                 sentence=f"if {plugin} {how}, {fitting[best]:,} of the "
@@ -262,13 +264,13 @@ class Alternatives:
 
     def add(self, present: Sequence[Decision], by_name: Mapping[str, Sequence[Decision]]) -> None:
         """Count the same decisions as they are computed and by each alternative."""
-        inside = [item.result in (Result.AS_COMPUTED, Result.REORDERED) for item in present]
+        inside = [decision.result in (Result.AS_COMPUTED, Result.REORDERED) for decision in present]
         self._present += sum(inside)
         for name, decisions in by_name.items():
-            for before, item in zip(inside, decisions, strict=True):
-                if item.result is Result.UNPREDICTABLE:
+            for before, decision in zip(inside, decisions, strict=True):
+                if decision.result is Result.UNPREDICTABLE:
                     continue
-                agrees = item.result is not Result.MISSED
+                agrees = decision.result is not Result.MISSED
                 self._compared[name] += 1
                 self._agreed[name] += agrees
                 self._explained[name] += agrees and not before
@@ -314,30 +316,33 @@ class Tally:
     def add(self, decisions: Iterable[Decision]) -> Counter[tuple[str, str]]:
         """Count decisions; how many of these there are by profile and result, 0 for a result without any."""
         added: Counter[tuple[str, str]] = Counter()
-        for item in decisions:
-            known = item.scheduler in self._profiles or len(self._profiles) < MAX_NAMES
-            name = item.scheduler if known else OTHERS
-            self._profiles.setdefault(name, _Counts()).add(item)
+        for decision in decisions:
+            name = decision.scheduler
+            if name not in self._profiles and len(self._profiles) >= MAX_NAMES:
+                name = OTHERS
+            self._profiles.setdefault(name, _Counts()).add(decision)
             for result in Result:
                 added.setdefault((name, result.value), 0)
-            added[name, item.result.value] += 1
-            self._latest.append(item)
-            if item.result is Result.UNPREDICTABLE:
-                known = item.because in self._reasons or len(self._reasons) < MAX_NAMES
-                self._reasons[item.because if known else OTHERS] += 1
-            elif item.result is Result.MISSED:
-                self._misses.append(item)
+            added[name, decision.result.value] += 1
+            self._latest.append(decision)
+            if decision.result is Result.UNPREDICTABLE:
+                reason = decision.because
+                if reason not in self._reasons and len(self._reasons) >= MAX_NAMES:
+                    reason = OTHERS
+                self._reasons[reason] += 1
+            elif decision.result is Result.MISSED:
+                self._misses.append(decision)
         return added
 
     @property
     def decisions(self) -> int:
         """How many could be compared so far."""
-        return sum(item.inside + item.results[Result.MISSED] for item in self._profiles.values())
+        return sum(counts.inside + counts.results[Result.MISSED] for counts in self._profiles.values())
 
     @property
     def landed(self) -> int:
         """How many of them landed as computed."""
-        return sum(item.inside for item in self._profiles.values())
+        return sum(counts.inside for counts in self._profiles.values())
 
     @property
     def share(self) -> float | None:
@@ -350,29 +355,38 @@ class Tally:
         return f"; {suspects[0].sentence}" if suspects else ""
 
     def _suspects(self) -> list[Suspect]:
-        found = [item for name, counts in self._profiles.items() for item in counts.suspects(name)]
-        found += [*self.minors.suspects(), *self.plugins.suspects()]
-        return sorted(
-            found, key=lambda item: (-item.decisions / max(item.compared, 1), -item.explained, item.what)
-        )
+        suspects: list[Suspect] = []
+        for name, counts in self._profiles.items():
+            suspects += counts.suspects(name)
+        suspects += self.minors.suspects()
+        suspects += self.plugins.suspects()
+
+        def likeliest_first(suspect: Suspect) -> tuple[float, int, str]:
+            agreeing = suspect.decisions / max(suspect.compared, 1)
+            return (-agreeing, -suspect.explained, suspect.what)
+
+        return sorted(suspects, key=likeliest_first)
 
     def report(self, until: float) -> Agreement:
         """What the decisions add up to so far."""
         profiles = tuple(self._profiles[name].of(name) for name in sorted(self._profiles))
+        edits: list[Suspect] = []
+        for name, counts in self._profiles.items():
+            edits += counts.edits(name)
         return Agreement(
             source=self._source,
             since=self._since,
             until=until,
             decisions=self.decisions,
             landed=self.landed,
-            in_another_order=sum(item.in_another_order for item in profiles),
+            in_another_order=sum(profile.in_another_order for profile in profiles),
             unpredictable=dict(self._reasons.most_common()),
             left_out=self.left_out,
             gaps=self.gaps,
             processor_seconds=round(self.processor_seconds, 3),
             profiles=profiles,
             suspects=tuple(self._suspects()),
-            edits=tuple(it for name, counts in self._profiles.items() for it in counts.edits(name)),
+            edits=tuple(edits),
             misses=tuple(self._misses),
             latest=tuple(self._latest),
             waiting=self.waiting,

@@ -149,12 +149,13 @@ class Following:
                 self._seen[-1] = replace(self._seen[-1], until=now)
             self._seen.append(SeenView(view, self._looked_at if self._seen else now))
         self._looked_at = now
-        self._seen = [item for item in self._seen if item.until > now - _KEPT_SECONDS][-MAX_SEEN:]
+        recent = [seen_view for seen_view in self._seen if seen_view.until > now - _KEPT_SECONDS]
+        self._seen = recent[-MAX_SEEN:]
 
-    def step(self, loaded: LoadedPolicy, api: RawApi, most: int | None = None) -> Step | None:
+    def step(self, loaded: LoadedPolicy, api: RawApi, max_decisions: int | None = None) -> Step | None:
         """Compare what was bound since the step before; None where nothing could have been seen yet.
 
-        ``most``: the tally ends with so many decisions, and later ones of this step do not count.
+        The tally ends with ``max_decisions``, and later ones of this step do not count.
         Raises what reading a cluster does.
         """
         began = time.thread_time()
@@ -166,21 +167,21 @@ class Following:
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
             self._see(_one_view(scheduler.view for scheduler in inputs.schedulers), inputs.now)
-            self._known(inputs, began)
+            self._remember(inputs, began)
             return None
         tally = self.tally
         upto = version_number(inputs.snapshot.recording.listings[PODS.plural].resource_version)
         if not self._arrived(upto, api):
             tally.waiting = self._log.binds
-            self._known(inputs, began, claims=False)
+            self._remember(inputs, began, claims=False)
             return None  # a later step sees it
         changes = self._log.since_taken()
         self._see(_one_view(scheduler.view for scheduler in inputs.schedulers), inputs.now)
         self._bound_at = {uid: at for uid, at in self._bound_at.items() if at > inputs.now - _KEPT_SECONDS}
         self._bound_at |= {
-            item.after.fields.uid: math.floor(item.at)  # as Trimaran's handler rounds it
-            for item in changes
-            if item.binds and isinstance(item.after, PodThen)
+            change.after.fields.uid: math.floor(change.at)  # as Trimaran's handler rounds it
+            for change in changes
+            if change.binds and isinstance(change.after, PodThen)
         }
         bindings = sum(change.binds and change.version <= upto for change in changes)
         chosen = self._chosen(bindings)
@@ -190,7 +191,7 @@ class Following:
 
         def decided(inputs: PlanningInputs, weighed: int = 0) -> list[Decision]:
             numbers = lambda _count: chosen  # noqa: E731 - the same for each
-            found = decide_again(
+            decisions = decide_again(
                 inputs,
                 changes,
                 upto=upto,
@@ -200,53 +201,65 @@ class Following:
                 chosen=numbers,
                 weighed=weighed,
             )
-            return list(found)
+            return list(decisions)
 
-        found = decided(inputs)
-        counted = len(found) if most is None else until_compared(found, most - tally.decisions)
-        found = found[:counted]
-        missed = sum(item.result is Result.MISSED for item in found)
+        decisions = decided(inputs)
+        counted = (
+            len(decisions)
+            if max_decisions is None
+            else until_compared(decisions, max_decisions - tally.decisions)
+        )
+        decisions = decisions[:counted]
+        missed = sum(decision.result is Result.MISSED for decision in decisions)
         self._untried += missed
         if missed and self._untried >= _MISSES and time.monotonic() >= self._try_next:
-            self._tried = self._tried + 1
-            self._untried = 0
-            self._try_next = time.monotonic() + (TRY_AGAIN_SECONDS if self._tried >= TRIES else 0.0)
-            if any(item.sampled for item in found):
-                found = decided(inputs, MAX_WEIGHED)[:counted]
+            self._begin_try()
+            if any(decision.sampled for decision in decisions):
+                decisions = decided(inputs, MAX_WEIGHED)[:counted]
             versions = {scheduler.version for scheduler in inputs.schedulers}
             by_minor = {
                 minor: decided(_of_version(inputs, minor))[:counted]
                 for minor in VERIFIED
                 if versions != {minor}
             }
-            tally.minors.add(found, by_minor)
+            tally.minors.add(decisions, by_minor)
             by_plugin = {
                 name: decided(replace(inputs, schedulers=schedulers))[:counted]
                 for name, schedulers in _with_each_plugin(inputs.schedulers).items()
             }
-            tally.plugins.add(found, by_plugin)
-        by_result = tally.add(found)
+            tally.plugins.add(decisions, by_plugin)
+        by_result = tally.add(decisions)
         tally.left_out += bindings - len(chosen)
         self._log.take(upto)
         tally.waiting = self._log.binds
         tally.gaps = self._log.gaps
-        self._known(inputs, began)
+        self._remember(inputs, began)
         return Step(
             observation=observation,
             inputs=inputs,
-            decisions=found,
+            decisions=decisions,
             by_result=by_result,
             decided_by=lambda other: decided(other)[:counted],
         )
 
-    def _known(self, inputs: PlanningInputs, began: float, *, claims: bool = True) -> None:
+    def _begin_try(self) -> None:
+        """Note that the alternatives are tried now, and from when on they may be tried again."""
+        self._tried = self._tried + 1
+        self._untried = 0
+        self._try_next = time.monotonic()
+        if self._tried >= TRIES:
+            self._try_next += TRY_AGAIN_SECONDS
+
+    def _remember(self, inputs: PlanningInputs, began: float, *, claims: bool = True) -> None:
         """Keep what the next step has to know of this one, which began at that thread time."""
         assert self.tally is not None
         self._inputs = inputs
         if claims:
-            records = inputs.snapshot.recording.records(CLAIMS)
-            bound = (claim.metadata for claim in records if claim.spec.volume_name)
-            self._claims = {(item.namespace, item.name) for item in bound}
+            self._claims = {
+                (claim.metadata.namespace, claim.metadata.name)
+                for claim in inputs.snapshot.recording.records(CLAIMS)
+                if claim.spec.volume_name
+            }
         free_cycles()
         spent = time.thread_time() - began
         self.tally.processor_seconds += spent
@@ -312,10 +325,12 @@ def _with_each_plugin(
     return {name: with_plugin(name) for name in names}
 
 
-def until_compared(found: Sequence[Decision], count: int) -> int:
+def until_compared(decisions: Sequence[Decision], count: int) -> int:
     """How many of these there are up to the last of so many that could be compared."""
-    compared = np.cumsum([item.result is not Result.UNPREDICTABLE for item in found])
-    return int(compared.searchsorted(count)) + 1 if count <= compared[-1:].sum() else len(found)
+    compared = np.cumsum([decision.result is not Result.UNPREDICTABLE for decision in decisions])
+    if count > compared[-1:].sum():
+        return len(decisions)
+    return int(compared.searchsorted(count)) + 1
 
 
 def by_requests(loaded: LoadedPolicy) -> LoadedPolicy:
@@ -395,45 +410,48 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
     ``recorded`` is what ``rebalancer agreement -o json`` or ``rebalancer serve --decisions`` wrote. Of a
     timeline the moment of the binding is found. Raises InputError where it has not the pod.
     """
-    wanted = parse_subject(subject, namespace)
-    if wanted.kind != "pod":
+    pod_subject = parse_subject(subject, namespace)
+    if pod_subject.kind != "pod":
         raise InputError(f"{subject[:100]!a} is not a pod", hint="write pod/NAMESPACE/NAME")
     if recorded is not None:
-        found = sorted(
-            (item for item in _recorded(recorded) if wanted.name in (item.pod, item.pod.split("/")[-1])),
-            key=lambda item: item.version,
-        )
-        if not found:
+        decisions = [
+            decision
+            for decision in _recorded(recorded)
+            if pod_subject.name in (decision.pod, decision.pod.split("/")[-1])
+        ]
+        decisions.sort(key=lambda decision: decision.version)
+        if not decisions:
             hint = (
                 "a report has the last thousand decisions and the last hundred misses; "
                 "without --decisions the answer "
             )
             raise InputError(
-                f"has no decision on pod {wanted.name[:200]}",
+                f"has no decision on pod {pod_subject.name[:200]}",
                 where=str(recorded),
                 hint=f"{hint}is computed on the cluster as it is now",
             )
-        if len(names := sorted({item.pod for item in found})) > 1:
+        names = sorted({decision.pod for decision in decisions})
+        if len(names) > 1:
             raise InputError(
-                f"pod {wanted.name[:200]} is in {len(names)} namespaces",
+                f"pod {pod_subject.name[:200]} is in {len(names)} namespaces",
                 where=str(recorded),
                 hint=f"write for example pod/{names[0][:200]}",
             )
-        at = times.render(found[-1].at)
+        at = times.render(decisions[-1].at)
         computed = f"when it was bound, at {at}, says {recorded}"
-        return WhyThere(computed=computed, recorded=True, decision=found[-1])
+        return WhyThere(computed=computed, recorded=True, decision=decisions[-1])
     loaded = policy_of(options)
     moment = None
     if options.source is not None and is_timeline(options.source):
         timeline = Timeline.open(options.source, options.max_dump_bytes)
-        moment = binding_moment(timeline, wanted.name, options.at, options.progress)
+        moment = binding_moment(timeline, pod_subject.name, options.at, options.progress)
         options = replace(options, at=moment)
     (inputs,) = read_inputs(options, (by_requests(loaded),), open_api(options), None, ignore_coverage=True)
-    row = find_subject(inputs.snapshot, wanted).row
+    row = find_subject(inputs.snapshot, pod_subject).row
     pods = inputs.snapshot.pods
     if row >= len(pods) or pods.node[row] < 0:
         raise InputError(
-            f"pod {wanted.name[:200]} is on no node that was read, or has finished",
+            f"pod {pod_subject.name[:200]} is on no node that was read, or has finished",
             hint=f"rebalancer explain {subject[:200]}",
         )
     computed = f"on the cluster as it was at {times.render(inputs.now)}, without the pod"
@@ -454,10 +472,10 @@ def _recorded(path: Path) -> Sequence[Decision]:
     if text.partition("\n")[0].count(f'"kind":"{DECISION_KIND}"') == 1:
         return kept_decisions(path)
     try:
-        found = msgspec.json.decode(text, type=Agreement)
-        if (found.api_version, found.kind) != (API_VERSION, Agreement.__name__):
-            raise msgspec.ValidationError(f"it is {found.kind} of {found.api_version}")
-        return (*found.misses, *found.latest)
+        report = msgspec.json.decode(text, type=Agreement)
+        if (report.api_version, report.kind) != (API_VERSION, Agreement.__name__):
+            raise msgspec.ValidationError(f"it is {report.kind} of {report.api_version}")
+        return (*report.misses, *report.latest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
             "is not what rebalancer agreement -o json or rebalancer serve --decisions wrote: "

@@ -35,22 +35,23 @@ def turned_back(snapshot: Snapshot, undone: Sequence[Change]) -> Snapshot:
 def _nodes_before(table: NodeTable, undone: Sequence[Change]) -> NodeTable:
     if not undone:
         return table
-    found: dict[str, Node | None] = {node.metadata.name: node for node in table.records}
+    nodes: dict[str, Node | None] = {node.metadata.name: node for node in table.records}
     for change in reversed(undone):
-        found[change.key[1]] = change.before if isinstance(change.before, Node) else None
+        nodes[change.key[1]] = change.before if isinstance(change.before, Node) else None
     doubtful = {name for name, row in table.row.items() if table.incomplete[row]}
-    return build_nodes([node for _, node in sorted(found.items()) if node is not None], doubtful)[0]
+    by_name = [node for _, node in sorted(nodes.items()) if node is not None]
+    return build_nodes(by_name, doubtful)[0]
 
 
 def _pods_before(table: PodTable, theirs: NodeTable, nodes: NodeTable, undone: Sequence[Change]) -> PodTable:
     classes = list(table.classes)
-    numbers = {id(item): number for number, item in enumerate(classes)}
+    numbers = {id(pod_class): number for number, pod_class in enumerate(classes)}
 
-    def number_of(found: PodClass) -> int:
-        if id(found) not in numbers:
-            numbers[id(found)] = len(classes)
-            classes.append(found)
-        return numbers[id(found)]
+    def number_of(pod_class: PodClass) -> int:
+        if id(pod_class) not in numbers:
+            numbers[id(pod_class)] = len(classes)
+            classes.append(pod_class)
+        return numbers[id(pod_class)]
 
     rows: dict[str, PodFields] = {}  # by uid: as they were, or as they will come
     for change in undone:
@@ -64,22 +65,22 @@ def _pods_before(table: PodTable, theirs: NodeTable, nodes: NodeTable, undone: S
             rows[then.fields.uid] = fields if there else replace(fields, node_name="", nominated="")
     keys = {change.key for change in undone}
     stay = [row for row, key in enumerate(zip(table.namespaces, table.names, strict=True)) if key not in keys]
-    kept = table.take(np.array(stay, np.int64))
+    staying = table.take(np.array(stay, np.int64))
     row_of = {"": UNBOUND, **nodes.row}
-    added = np.array([row_of.get(item.node_name, GONE) for item in rows.values()], np.int64)
+    added = np.array([row_of.get(fields.node_name, GONE) for fields in rows.values()], np.int64)
     if nodes is not theirs:
         # One more for pods on no node, whose row is -1.
         new_row = np.array([*(nodes.row.get(name, GONE) for name in theirs.names), UNBOUND], np.int64)
-        kept = replace(kept, node=new_row[kept.node])
-    node = np.concatenate([kept.node, added])
-    unknown = np.concatenate([kept.node_unknown, np.zeros(len(added), np.bool_)]) | (node == GONE)
-    leaving = [item.deleted is not None for item in rows.values()]
+        staying = replace(staying, node=new_row[staying.node])
+    node = np.concatenate([staying.node, added])
+    unknown = np.concatenate([staying.node_unknown, np.zeros(len(added), np.bool_)]) | (node == GONE)
+    leaving = [fields.deleted is not None for fields in rows.values()]
     return replace(
-        kept,
-        columns=kept.columns.joined(ColumnsBuilder(PodFields, rows.values()).columns()),
+        staying,
+        columns=staying.columns.joined(ColumnsBuilder(PodFields, rows.values()).columns()),
         node=np.maximum(node, UNBOUND),
         node_unknown=unknown,
-        terminating=np.concatenate([kept.terminating, np.array(leaving, np.bool_)]),
+        terminating=np.concatenate([staying.terminating, np.array(leaving, np.bool_)]),
         classes=tuple(classes),
         finished=None,
     )
@@ -93,7 +94,7 @@ class Following:
         self.state = state
         self._nodes = snapshot.nodes.row
         self._numbers = {uid: number for number, uid in enumerate(snapshot.pods.uids)}
-        self._classes = {id(item): number for number, item in enumerate(snapshot.pods.classes)}
+        self._classes = {id(pod_class): number for number, pod_class in enumerate(snapshot.pods.classes)}
 
     def copy(self) -> Following:
         """An independent one."""
@@ -144,8 +145,8 @@ class Following:
         where = self._nodes.get(fields.node_name, GONE) if fields.node_name else UNBOUND
         where = GONE if fields.finished else where
         number = self._numbers.get(fields.uid)
-        known = number is not None and state.node[number] != GONE and state.pod_class[number] == kind
-        if number is None or not known or state.node[number] not in (UNBOUND, where):
+        has_row = number is not None and state.node[number] != GONE and state.pod_class[number] == kind
+        if number is None or not has_row or state.node[number] not in (UNBOUND, where):
             self._remove(fields.uid)
             number = self._numbers[fields.uid] = state.add(kind)
         if where == GONE:

@@ -69,8 +69,8 @@ def decide_now(inputs: PlanningInputs, row: int) -> Decision:
     key = fields.namespace, fields.name
     change = Change(fields.version, inputs.now, key, before, after)
     claims = {(fields.namespace, claim) for claim in claim_names(unbound.spec)}
-    found = decide_again(inputs, (change,), upto=fields.version, bound_claims=claims, shown=MAX_SHOWN_NOW)
-    return next(found)
+    decisions = decide_again(inputs, (change,), upto=fields.version, bound_claims=claims, shown=MAX_SHOWN_NOW)
+    return next(decisions)
 
 
 def _of_containers(read: Callable[[Container], object]) -> Callable[[PodSpec], object]:
@@ -92,21 +92,25 @@ _READERS: Mapping[str, tuple[str, Callable[[PodSpec], object]]] = {
     "topologySpreadConstraints": ("PodTopologySpread", lambda spec: spec.topology_spread_constraints or []),
     "resources": (
         "NodeResourcesFit",
-        lambda spec: (_of_containers(lambda item: item.resources)(spec), spec.overhead, spec.resources),
+        lambda spec: (
+            _of_containers(lambda container: container.resources)(spec),
+            spec.overhead,
+            spec.resources,
+        ),
     ),
-    "images": ("ImageLocality", _of_containers(lambda item: item.image)),
-    "ports": ("NodePorts", _of_containers(lambda item: item.ports)),
+    "images": ("ImageLocality", _of_containers(lambda container: container.image)),
+    "ports": ("NodePorts", _of_containers(lambda container: container.ports)),
     "priority": ("PrioritySort", lambda spec: spec.priority or 0),
 }
 
 
 def _edited_fields(pod: PodClass, sibling: PodClass) -> dict[str, str]:
     """The fields by which a pod differs from its sibling, by the plugin that looks at them."""
-    found: dict[str, list[str]] = {}
+    fields_by_plugin: dict[str, list[str]] = {}
     for field, (plugin, read) in _READERS.items():
         if read(pod.spec) != read(sibling.spec):
-            found.setdefault(plugin, []).append(field)
-    return {plugin: ", ".join(fields) for plugin, fields in found.items()}
+            fields_by_plugin.setdefault(plugin, []).append(field)
+    return {plugin: ", ".join(fields) for plugin, fields in fields_by_plugin.items()}
 
 
 class Siblings:
@@ -154,8 +158,10 @@ class _Computed(msgspec.Struct, frozen=True, eq=False):
     def chance_of(self, node: int) -> float:
         if self.landings is None:
             return 0.0
-        found = np.flatnonzero(self.landings.rows == node)
-        return float(self.landings.chance[found[0]]) if len(found) else 0.0
+        places = np.flatnonzero(self.landings.rows == node)
+        if not len(places):
+            return 0.0
+        return float(self.landings.chance[places[0]])
 
 
 class _Moment:
@@ -176,7 +182,7 @@ class _Moment:
         self.nodes = snapshot.nodes
         self.siblings = Siblings(snapshot.pods)
         self._heard = [bound_at.get(uid, math.nan) for uid in snapshot.pods.uids] if bound_at else []
-        self.edges = _EDGES if any(item.view.watchers for item in seen) else ()
+        self.edges = _EDGES if any(seen_view.view.watchers for seen_view in seen) else ()
         self._seen = seen
         self._plugin_inputs: dict[str, list[PluginInputs]] = {}  # by schedulerName, for each view
         self._by_view: dict[tuple[int, str, float, float | None], Scheduler] = {}
@@ -184,10 +190,13 @@ class _Moment:
     def _inputs_of(self, scheduler_name: str) -> list[PluginInputs]:
         """What the plugins of a profile may have read, by each view."""
         if scheduler_name not in self._plugin_inputs:
-            known = self.schedulers.plugin_inputs[scheduler_name]
-            if self._heard and known.bound_at is not None:
-                known = replace(known, bound_at=np.where(np.isnan(self._heard), known.bound_at, self._heard))
-            self._plugin_inputs[scheduler_name] = [replace(known, view=item.view) for item in self._seen]
+            plugin_inputs = self.schedulers.plugin_inputs[scheduler_name]
+            if self._heard and plugin_inputs.bound_at is not None:
+                bound_at = np.where(np.isnan(self._heard), plugin_inputs.bound_at, self._heard)
+                plugin_inputs = replace(plugin_inputs, bound_at=bound_at)
+            self._plugin_inputs[scheduler_name] = [
+                replace(plugin_inputs, view=seen_view.view) for seen_view in self._seen
+            ]
         return self._plugin_inputs[scheduler_name]
 
     def _views(self, kind: int, at: float, edge: tuple[float, bool]) -> Sequence[Scheduler]:
@@ -202,32 +211,32 @@ class _Moment:
         by_view = self._inputs_of(profile.scheduler_name)
         started = facts.start.at if facts.start and forgets else None
         forgot_at = None if started is None else last_forgot_at(started, at)
-        inputs = [
-            (number, replace(known, unseen_seconds=known.unseen_seconds + late, forgot_at=forgot_at))
-            for number, (item, known) in enumerate(zip(self._seen, by_view, strict=True))
-            if item.since <= at + _NEAR_SECONDS and item.until >= at - item.view.lag_seconds - _NEAR_SECONDS
-        ]
-        found: list[Scheduler] = []
-        kept: list[PluginInputs] = []
-        for number, item in reversed(inputs):
-            if all(sees_otherwise(facts.configuration, profile, other, item) for other in kept):
-                kept.append(item)
+        schedulers: list[Scheduler] = []
+        different: list[PluginInputs] = []
+        for number in reversed(range(len(by_view))):
+            seen_view = self._seen[number]
+            oldest = at - seen_view.view.lag_seconds - _NEAR_SECONDS
+            if seen_view.since > at + _NEAR_SECONDS or seen_view.until < oldest:
+                continue
+            plugin_inputs = by_view[number]
+            unseen_seconds = plugin_inputs.unseen_seconds + late
+            plugin_inputs = replace(plugin_inputs, unseen_seconds=unseen_seconds, forgot_at=forgot_at)
+            if all(sees_otherwise(facts.configuration, profile, other, plugin_inputs) for other in different):
+                different.append(plugin_inputs)
                 key = number, profile.scheduler_name, late, forgot_at
                 if key not in self._by_view:
-                    self._by_view[key] = self.schedulers.seeing(profile.scheduler_name, item)
-                found.append(self._by_view[key])
-        return found or self.schedulers.views(kind)
+                    self._by_view[key] = self.schedulers.seeing(profile.scheduler_name, plugin_inputs)
+                schedulers.append(self._by_view[key])
+        return schedulers or self.schedulers.views(kind)
 
     def may_have_older_figures(self, kind: int, at: float) -> bool:
         """Whether load-aware plugins of a class may have had figures at a moment that nobody here saw."""
         scheduler = self.schedulers.scheduler(kind)
         plugins = self.schedulers.facts[scheduler.profile.scheduler_name].configuration.plugins
-        known = [plugins[name].inputs for name in scheduler.profile.weights if name in plugins]
-        return (
-            bool(self._seen)
-            and at - self._seen[0].view.lag_seconds < self._seen[0].since
-            and any(item.is_load for inputs in known for item in inputs)
-        )
+        inputs_by_plugin = [plugins[name].inputs for name in scheduler.profile.weights if name in plugins]
+        if not self._seen or at - self._seen[0].view.lag_seconds >= self._seen[0].since:
+            return False
+        return any(plugin_input.is_load for inputs in inputs_by_plugin for plugin_input in inputs)
 
     def compute(
         self,
@@ -242,7 +251,7 @@ class _Moment:
         number = following.number_of(pod)
         views = self._views(kind, at, edge)
         placements = [scheduler.place(following.state, kind, number) for scheduler in views]
-        lands = all(len(item.feasible) and item.chance.any() for item in placements)
+        lands = all(len(placement.feasible) and placement.chance.any() for placement in placements)
         landings = mean_of(placements, len(self.nodes)) if lands else None
         return _Computed(kind, number, placements[0], landings)
 
@@ -269,7 +278,7 @@ def decide_again(
     nodes are ``shown`` beside the one chosen.
     """
     binding = [at for at, change in enumerate(changes) if change.binds and change.version <= upto]
-    wanted = {binding[number] for number in chosen(len(binding))}
+    computed_bindings = {binding[number] for number in chosen(len(binding))}
     crowded = _at_once([changes[at].at for at in binding])
     moment: _Moment | None = None
     states = done = reordered = 0
@@ -277,7 +286,7 @@ def decide_again(
     began = 0.0
     for number, at in enumerate(binding):
         stale = stale or any(change.of_node for change in changes[done:at])
-        if at not in wanted:
+        if at not in computed_bindings:
             continue
         aged = bool(seen) and changes[at].at > began + _MOMENT_SECONDS
         if moment is None or ((stale or aged) and states < MAX_STATES):
@@ -290,10 +299,10 @@ def decide_again(
         done = at
         doubt = _CHURN if stale else _why_unpredictable(moment, changes[at], bound_claims)
         doubt = doubt or (_AT_ONCE if crowded[number] else "")
-        item = _decided(moment, changes, at, doubt, MAX_REORDERED - reordered, shown, weighs=weighed > 0)
-        weighed -= item.sampled
-        reordered += item.result in (Result.REORDERED, Result.MISSED)
-        yield item
+        decision = _decided(moment, changes, at, doubt, MAX_REORDERED - reordered, shown, weighs=weighed > 0)
+        weighed -= decision.sampled
+        reordered += decision.result in (Result.REORDERED, Result.MISSED)
+        yield decision
 
 
 def _at_once(moments: Sequence[float]) -> BoolArray:
@@ -415,13 +424,13 @@ def _orders(changes: Sequence[Change], at: int) -> Iterator[tuple[Sequence[Chang
     Changes of nodes would need another state, so none beyond one of them is looked at.
     """
     moment = changes[at].at
-    near = [item for item in changes[_since(changes, at) : at] if moment - item.at <= AT_ONCE_SECONDS]
-    later = [item for item in changes[at + 1 : at + 1 + 4 * MAX_AROUND] if item.binds]
-    later = [item for item in later[:MAX_AROUND] if item.at - moment <= AT_ONCE_SECONDS]
+    near = [change for change in changes[_since(changes, at) : at] if moment - change.at <= AT_ONCE_SECONDS]
+    later = [change for change in changes[at + 1 : at + 1 + 4 * MAX_AROUND] if change.binds]
+    later = [change for change in later[:MAX_AROUND] if change.at - moment <= AT_ONCE_SECONDS]
     for count in range(1, MAX_AROUND + 1):
         if count <= len(near):
             yield near[-count:], ()
-            unheard = [item for item in near[-count:] if not item.binds]
+            unheard = [change for change in near[-count:] if not change.binds]
             if unheard and len(unheard) < count:
                 yield unheard, ()
         if count <= len(later):
@@ -444,13 +453,13 @@ def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tu
         return {}
     weights = moment.schedulers.scheduler(computed.pod_class).profile.weights
     total = placement.totals
-    found = {}
+    ranges_by_plugin = {}
     for plugin, weighted in placement.scores.items():
         weight = weights[plugin]
         if weight:
             score = weighted // weight
-            found[plugin] = (weight, *_best_between(total - weighted, score, int(at[0])))
-    return found
+            ranges_by_plugin[plugin] = (weight, *_best_between(total - weighted, score, int(at[0])))
+    return ranges_by_plugin
 
 
 def _tried_weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tuple[int, ...]]:
@@ -458,14 +467,14 @@ def _tried_weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[s
     scheduler = moment.schedulers.scheduler(computed.pod_class)
     state = moment.following.state
     weights = scheduler.profile.weights
-    found = {name: [weights[name]] for name in computed.placement.scores if weights[name]}
+    ranges_by_plugin = {name: [weights[name]] for name in computed.placement.scores if weights[name]}
     tried = sorted({*_TRIED_WEIGHTS, *weights.values()})
     for name, weight, feasible, chance in scheduler.chances_by_weight(
         state, computed.pod_class, computed.number, tried
     ):
-        if name in found and chance[feasible == node].any():
-            found[name] += [weight, weight]
-    return {name: tuple(ranges) for name, ranges in found.items()}
+        if name in ranges_by_plugin and chance[feasible == node].any():
+            ranges_by_plugin[name] += [weight, weight]
+    return {name: tuple(ranges) for name, ranges in ranges_by_plugin.items()}
 
 
 def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, ...]:
@@ -481,27 +490,27 @@ def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, ...]
     return (lowest, highest) if lowest <= highest else ()
 
 
-def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[NodeScores, ...]:
+def _nodes(moment: _Moment, computed: _Computed, node: int, max_others: int) -> tuple[NodeScores, ...]:
     """The node chosen, and the likeliest others, as they were scored."""
     landings = computed.landings
     placement = computed.placement
     likeliest: list[int] = []
     if landings is not None:
         likeliest = landings.rows[np.argsort(-landings.chance, kind="stable")].tolist()
-    if len(likeliest) < most:
+    if len(likeliest) < max_others:
         totals = computed.placement.totals
-        likeliest += placement.feasible[np.argsort(-totals, kind="stable")][: most + 1].tolist()
-    shown = list(dict.fromkeys([node, *likeliest]))[: 1 + most]
+        likeliest += placement.feasible[np.argsort(-totals, kind="stable")][: max_others + 1].tolist()
+    shown = list(dict.fromkeys([node, *likeliest]))[: 1 + max_others]
     where = {int(row): at for at, row in enumerate(placement.feasible)}
     scheduler = moment.schedulers.scheduler(computed.pod_class)
     totals = placement.totals
     weights = scheduler.profile.weights
     decided = moment.following.state, computed.pod_class, computed.number
-    found = []
+    scored_nodes = []
     for row in shown:
         at = where.get(row)
         weighted = {} if at is None else {name: int(values[at]) for name, values in placement.scores.items()}
-        found.append(
+        scored_nodes.append(
             NodeScores(
                 node=moment.nodes.names[row],
                 chance=computed.chance_of(row),
@@ -511,4 +520,4 @@ def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[
                 rejected="" if at is not None else scheduler.rejections(*decided).get(row, ""),
             )
         )
-    return tuple(found)
+    return tuple(scored_nodes)
