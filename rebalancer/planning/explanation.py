@@ -54,9 +54,10 @@ class ScoredNode(Value, frozen=True):
     node: str
     total: int
     scores: dict[str, int]  # weighted, by plugin
-    probability: float  # of landing there
+    probability: float  # of landing there, over all courses of the moves before
+    in_course: float  # of landing there in the course whose scores these are
     after: dict[str, float]  # percent of allocatable expected after the landing
-    unacceptable: str = ""  # why a landing there would not be acceptable; empty when it would be
+    unacceptable: str = ""  # why a landing there is not acceptable; empty when it is where it happens
 
 
 class RejectedNodes(Value, frozen=True):
@@ -86,6 +87,11 @@ class SchedulingTable(Value, frozen=True):
             return len({node.scores[name] for node in self.nodes}) > 1
 
         return [name for name in names if differs(name)]
+
+    @property
+    def has_courses(self) -> bool:
+        """Whether the moves before may turn out in several ways that lead to different landings."""
+        return any(node.in_course != node.probability for node in self.nodes)
 
 
 class Staying(Value, frozen=True):
@@ -387,6 +393,7 @@ class PodExplainer:
         )
         unacceptable = [""] * len(rows)
         if before is not None:
+            after[rows == self._node] = before  # back where it was, it uses what it did
             state = self._scenarios.likeliest.after_termination
             candidate = prepared.candidate(self._row)
             landings = Landings(
@@ -402,7 +409,11 @@ class PodExplainer:
                 once_gone=partial(self._evaluator.once_gone, candidate, state),
             )
             purpose = prepared.cooler_node
-            unacceptable = [self._check.why_not(landings, at, purpose) for at in range(len(rows))]
+            # A landing that happens in other courses only is judged in those.
+            elsewhere = (chance > _NEGLIGIBLE) & (placement.chance <= _NEGLIGIBLE)
+            unacceptable = [
+                "" if elsewhere[at] else self._check.why_not(landings, at, purpose) for at in range(len(rows))
+            ]
 
         def scored(at: int) -> ScoredNode:
             return ScoredNode(
@@ -410,6 +421,7 @@ class PodExplainer:
                 total=int(placement.totals[at]),
                 scores={name: int(values[at]) for name, values in scores.items()},
                 probability=round(float(chance[at]), CHANCE_DIGITS),
+                in_course=round(float(placement.chance[at]), CHANCE_DIGITS),
                 after=by_resource(prepared.hotness.names, after[at]),
                 unacceptable=unacceptable[at],
             )
@@ -424,7 +436,7 @@ class PodExplainer:
         above = percent - prepared.hotness.cool_to[node]
         forgone: Mapping[str, float] = {}
         if evaluation is not None and evaluation.by_scenario:
-            forgone = self._expected_gain(evaluation, percent)
+            forgone = self._expected_gain(evaluation)
         share = prepared.inputs.load.points_of(self._row)
         name = self._name()
         if not hot:
@@ -448,16 +460,22 @@ class PodExplainer:
             because=because,
         )
 
-    def _expected_gain(self, evaluation: Evaluation, before: FloatArray) -> Mapping[str, float]:
-        """Points by resource that a move would win on average over its landings elsewhere."""
+    def _expected_gain(self, evaluation: Evaluation) -> Mapping[str, float]:
+        """Points by resource that a move wins on average over its landings, in all courses before it."""
         prepared = self._prepared
-        landings = evaluation.landings()
-        scenario = self._scenarios.likeliest
-        after = prepared.landing_check.percent_after(
-            landings.rows, scenario.usage, scenario.after_termination.pod_count, evaluation.candidate.usage
-        )
-        after[landings.rows == self._node] = before  # back where it was: nothing is won
-        gain = before - landings.chance @ after / max(float(landings.chance.sum()), _NEGLIGIBLE)
+        courses = self._scenarios.all
+        before = self._scenarios.percents(self._node)
+        gain = np.zeros(before.shape[1])
+        placed = 0.0
+        for scenario, percent, landings in zip(courses, before, evaluation.by_scenario, strict=True):
+            after = prepared.landing_check.percent_after(
+                landings.rows, scenario.usage, scenario.after_termination.pod_count, evaluation.candidate.usage
+            )
+            after[landings.rows == self._node] = percent  # back where it was: nothing is won
+            chance = scenario.chance * landings.chance
+            gain += chance @ (percent - after)
+            placed += float(chance.sum())
+        gain /= max(placed, _NEGLIGIBLE)
         return {
             key: value for key, value in by_resource(prepared.hotness.names, gain).items() if key != "pods"
         }

@@ -160,9 +160,10 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
         Column("TOTAL", lambda node: (str(node.total), colour(node)), right=True),
         Column(
             "CHANCE",
-            lambda node: (f"{node.probability:.1%}" if node.probability else "", colour(node)),
+            lambda node: (_percent_or_none(node.probability), colour(node)),
             right=True,
         ),
+        *([Column("HERE", lambda node: _percent_or_none(node.in_course), right=True)] if table.has_courses else []),
         *(Column(short[name], figure_of("scores", name, "{}"), right=True) for name in differing),
         Column("CPU", figure_of("after", "cpu", "{:.0f}%"), right=True),
         Column("MEM", figure_of("after", "memory", "{:.0f}%"), right=True),
@@ -177,12 +178,18 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
             Column("NOT ACCEPTABLE", lambda node: (refused.get(node.node, ""), "yellow"), sentence=True)
         )
     write_table(lines, columns, nodes, _MAX_NODES, "node")
+    if table.has_courses:
+        lines.message("HERE: the chance in that course, in which it has these scores", 2, "dim")
     if differing:
         legend = ", ".join(f"{short[name]} {name}" for name in differing)
         lines.message(f"CPU, MEM: percent once it has landed; weighted scores: {legend}", 2, "dim")
     if alike:
         same = ", ".join(f"{name} {nodes[0].scores[name]}" for name in alike)
         lines.message(f"the same on every node: {same}", 2, "dim")
+
+
+def _percent_or_none(chance: float) -> str:
+    return f"{chance:.1%}" if chance else ""
 
 
 def initials(names: Iterable[str]) -> dict[str, str]:

@@ -124,6 +124,22 @@ def test_scores_by_plugin_add_up_to_the_total_and_the_best_node_has_the_chance()
     assert "NodeResourcesFit" in only.scores
 
 
+def test_a_landing_back_on_its_own_node_leaves_that_as_it_is() -> None:
+    """It uses there what it did: counted twice, a node at 88 % would be said to end at 126 %."""
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("full")],
+        [a_workload("web", ["hot"], cpu="1"), a_workload("all", ["full"], cpu="4")],
+        load={"hot": 87.5, "full": 40.0},
+    )
+    explained = _pod(inputs, "pod/default/web-0")
+
+    assert explained.table is not None
+    (own,) = explained.table.nodes
+    assert (own.node, own.unacceptable) == ("hot", "hot is the node it leaves")
+    assert explained.staying is not None
+    assert own.after["cpu"] == explained.staying.load["cpu"] == 87.5
+
+
 def test_infeasible_nodes_are_grouped_by_reason_with_the_most_frequent_first() -> None:
     table = _pod(_inputs(), "pod/default/web-0").table
 
