@@ -358,8 +358,8 @@ def feature_gates(scheduler: SchedulerFacts) -> FeatureGates:
     stated = scheduler.settings.feature_gates
     seen = gates_of(scheduler.pods)
     if seen is None or SWEEPING & {*seen, *stated}:
-        return FeatureGates({**(seen or {}), **stated}, known=False)
-    return FeatureGates({**seen, **stated}, known=True)
+        return FeatureGates({**(seen or {}), **stated}, others_are_default=False)
+    return FeatureGates({**seen, **stated}, others_are_default=True)
 
 
 class LeaseName(msgspec.Struct, frozen=True):

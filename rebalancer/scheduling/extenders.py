@@ -111,10 +111,10 @@ class ExtenderScore(Plugin):
         if raw is None:
             return None
         if self._missing is not None or self._inner.fails(state, pod_class, feasible):
-            known = self._inner.has_figures(state, pod_class)
-            if known is None or not known[feasible].any():
+            has_figures = self._inner.has_figures(state, pod_class)
+            if has_figures is None or not has_figures[feasible].any():
                 return None
-            return np.where(known[feasible], raw, EXCLUDED)
+            return np.where(has_figures[feasible], raw, EXCLUDED)
         return np.asarray(raw, np.int64)
 
     @property
@@ -126,9 +126,9 @@ class ExtenderScore(Plugin):
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """The plugin's score rounded down to a step of the extender; without a figure missingScore, or 0."""
-        known = raw != EXCLUDED
-        scores = self._inner.normalize(np.where(known, raw, 0), smallest, largest)
-        scores = np.clip(np.where(known, scores, self._missing or 0), 0, MAX_SCORE)
+        has_figure = raw != EXCLUDED
+        scores = self._inner.normalize(np.where(has_figure, raw, 0), smallest, largest)
+        scores = np.clip(np.where(has_figure, scores, self._missing or 0), 0, MAX_SCORE)
         return np.asarray(scores // self._step * self._step, np.int64)
 
     def answer(self, state: ClusterState, pod_class: int, rows: IntArray, weight: int) -> IntArray | None:

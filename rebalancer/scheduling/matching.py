@@ -76,10 +76,10 @@ class SelectorIndex(Generic[T]):
     def __init__(self) -> None:
         self._filed: dict[tuple[str | None, Pair | None], dict[T, None]] = {}
 
-    def add(self, selector: PodSelector, item: T) -> None:
-        """File an item under its selector."""
+    def add(self, selector: PodSelector, member: T) -> None:
+        """File a member under its selector."""
         for place in selector.places:
-            self._filed.setdefault(place, {})[item] = None
+            self._filed.setdefault(place, {})[member] = None
 
     def __len__(self) -> int:
         return len(self._filed)
@@ -109,7 +109,7 @@ class ClassIndex:
 
     def candidates(self, selector: PodSelector) -> list[int]:
         """Classes that may be selected, ascending."""
-        classes = {item for place in selector.places for item in self._filed.get(place, ())}
+        classes = {pod_class for place in selector.places for pod_class in self._filed.get(place, ())}
         return sorted(classes)
 
 
@@ -148,17 +148,17 @@ class AffinityTerm(msgspec.Struct, frozen=True):
         """A selector that selects at least what the term does, for an index."""
         return PodSelector(None if self.namespace_selector is not None else self.namespaces, self.labels)
 
-    def selector(self, namespaces: NamespaceLabels, *, kept: bool = True) -> PodSelector:
+    def selector(self, namespaces: NamespaceLabels, *, matched_again: bool = True) -> PodSelector:
         """What the term of the incoming pod selects among the pods that are there.
 
-        The scheduler expands a namespaceSelector into names. If it is ``kept`` all the same, as in 1.34 and
+        The scheduler expands a namespaceSelector into names. Where it is ``matched_again``, as in 1.34 and
         later, it is then matched against no labels at all: one that matches the absence of labels (NotIn,
         DoesNotExist) matches every namespace.
         """
         chosen = self.namespace_selector
         if chosen is None:
             return PodSelector(self.namespaces, self.labels)
-        if chosen.is_empty or (kept and chosen.matches(_NO_LABELS)):
+        if chosen.is_empty or (matched_again and chosen.matches(_NO_LABELS)):
             return PodSelector(None, self.labels)
         expanded = {name for name, labels in namespaces.items() if chosen.matches(labels)}
         return PodSelector(self.namespaces | expanded, self.labels)
@@ -176,7 +176,7 @@ def _selector_with_keys(
         if key in labels
     ]
     present = [] if selector is None else selector.match_expressions or []
-    added = [item for item in added if item not in present]
+    added = [requirement for requirement in added if requirement not in present]
     if selector is None or not added:
         return selector
     return records.LabelSelector(selector.match_labels, [*present, *added])
@@ -229,8 +229,10 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Those of a snapshot; none of a kind that was not read, which ``find_unpredictable`` reports."""
         controllers = {}
         for kind in OWNER_KINDS.values():
-            for item in snapshot.recording.records(kind):
-                controllers[kind.name, item.metadata.namespace, item.metadata.name] = item.spec.selector
+            for controller in snapshot.recording.records(kind):
+                controllers[kind.name, controller.metadata.namespace, controller.metadata.name] = (
+                    controller.spec.selector
+                )
         return cls(tuple(snapshot.recording.records(kinds.SERVICES)), controllers)
 
     @cached_property
@@ -321,11 +323,11 @@ class Tolerations:
     def __init__(self, tolerations: Iterable[records.Toleration] | None) -> None:
         self._of_any_value: set[tuple[str, str]] = set()  # (key, effect)
         self._of_one_value: set[tuple[str, str, str]] = set()  # (key, effect, value)
-        for item in tolerations or ():
-            if item.operator in ("", "Equal"):
-                self._of_one_value.add((item.key, item.effect, item.value))
-            elif item.operator == "Exists":
-                self._of_any_value.add((item.key, item.effect))
+        for toleration in tolerations or ():
+            if toleration.operator in ("", "Equal"):
+                self._of_one_value.add((toleration.key, toleration.effect, toleration.value))
+            elif toleration.operator == "Exists":
+                self._of_any_value.add((toleration.key, toleration.effect))
 
     def tolerate(self, taint: records.Taint) -> bool:
         """Whether any of them tolerates the taint."""
@@ -384,9 +386,9 @@ def _selectors_of(pod: PodClass) -> Iterator[LabelMatch]:
 
 def _selectors_of_services(snapshot: Snapshot) -> Iterator[LabelMatch]:
     """Services count where a profile spreads pods by default."""
-    for item in snapshot.recording.records(kinds.SERVICES):
-        if item.spec.selector:
-            yield LabelMatch(tuple(sorted(item.spec.selector.items())))
+    for service in snapshot.recording.records(kinds.SERVICES):
+        if service.spec.selector:
+            yield LabelMatch(tuple(sorted(service.spec.selector.items())))
 
 
 def _asks(match: LabelMatch) -> bool:
@@ -397,5 +399,5 @@ def _asks(match: LabelMatch) -> bool:
 def _without_binding_labels(match: LabelMatch) -> LabelMatch:
     return LabelMatch(
         tuple(pair for pair in match.pairs if pair[0] not in BINDING_LABELS),
-        tuple(item for item in match.expressions if item[0] not in BINDING_LABELS),
+        tuple(expression for expression in match.expressions if expression[0] not in BINDING_LABELS),
     )

@@ -108,15 +108,15 @@ NOT_MODELLED = (
 """Descriptions of the known plugins without a class."""
 
 
-def _found() -> Iterator[type[Plugin]]:
+def _plugin_classes() -> Iterator[type[Plugin]]:
     """The classes of the package ``plugins`` that have a name of their own, in the order of their modules."""
     for module in pkgutil.walk_packages(modelled.__path__, f"{modelled.__name__}."):
-        for item in vars(import_module(module.name)).values():
-            if isinstance(item, type) and issubclass(item, Plugin) and "name" in vars(item):
-                yield item
+        for member in vars(import_module(module.name)).values():
+            if isinstance(member, type) and issubclass(member, Plugin) and "name" in vars(member):
+                yield member
 
 
-_PLUGINS = tuple(dict.fromkeys(_found()))  # some are imported by others
+_PLUGINS = tuple(dict.fromkeys(_plugin_classes()))  # some are imported by others
 
 
 def describe(plugin: type[Plugin]) -> PluginDescription:

@@ -243,18 +243,19 @@ def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[s
 
 
 # Many classes request the same, so the sums of one serve all; the cache is emptied when it is full.
-_known: dict[object, PodRequests] = {}
+_cached_requests: dict[object, PodRequests] = {}
 _MAX_CACHED = 10_000
 
 
 def _asked(containers: list[Container] | None) -> tuple[object, ...]:
     """What determines the requests of containers that run on no node."""
-    return tuple(
-        (item.restart_policy, tuple(item.resources.requests.items()))
-        if item.resources and item.resources.requests
-        else item.restart_policy
-        for item in containers or ()
-    )
+    asked: list[object] = []
+    for container in containers or ():
+        if container.resources and container.resources.requests:
+            asked.append((container.restart_policy, tuple(container.resources.requests.items())))
+        else:
+            asked.append(container.restart_policy)
+    return tuple(asked)
 
 
 class _Counting(NamedTuple):
@@ -283,11 +284,11 @@ def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequ
         tuple((spec.overhead or {}).items()),
         counting,
     )
-    requests = _known.get(key)
+    requests = _cached_requests.get(key)
     if requests is None:
-        if len(_known) >= _MAX_CACHED:
-            _known.clear()
-        requests = _known[key] = _pod_requests(pod, counting)
+        if len(_cached_requests) >= _MAX_CACHED:
+            _cached_requests.clear()
+        requests = _cached_requests[key] = _pod_requests(pod, counting)
     return requests
 
 
@@ -388,13 +389,13 @@ HostPort = tuple[str, int, str]  # protocol, port, address
 
 def wanted_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """The host ports of containers and sidecars, defaulted as the API server does."""
-    wanted: list[HostPort] = []
+    ports: list[HostPort] = []
     for container in (*(spec.containers or ()), *filter(is_sidecar, spec.init_containers or ())):
         for port in container.ports or ():
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number > 0:
-                wanted.append((port.protocol or "TCP", number, port.host_ip or _ANY_ADDRESS))
-    return tuple(dict.fromkeys(wanted))
+                ports.append((port.protocol or "TCP", number, port.host_ip or _ANY_ADDRESS))
+    return tuple(dict.fromkeys(ports))
 
 
 def marks_of_ports(ports: Iterable[HostPort]) -> Iterator[HostPort]:

@@ -85,7 +85,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         """The raw scores of one feasible node by plugin."""
         if not isinstance(self.scores, ClassScores):
             return {}
-        return {name: int(item.raw[at]) for name, item in self.scores.by_plugin.items()}
+        return {name: int(scores.raw[at]) for name, scores in self.scores.by_plugin.items()}
 
     def preferred(
         self, plugins: Iterable[str], here: Sequence[int] | IntArray, there: Sequence[int] | IntArray
@@ -97,17 +97,19 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         rows = np.asarray(here, np.int64), np.asarray(there, np.int64)
         if not (len(self.feasible) and isinstance(self.scores, ClassScores)):
             return np.zeros((len(rows[0]), len(rows[1])), np.bool_)
-        from_, to = (self.feasible.searchsorted(item).clip(max=len(self.feasible) - 1) for item in rows)
+        last = len(self.feasible) - 1
+        from_ = self.feasible.searchsorted(rows[0]).clip(max=last)
+        to = self.feasible.searchsorted(rows[1]).clip(max=last)
         total = self.totals
-        one = np.zeros((len(from_), len(to)), np.bool_)
+        by_a_plugin = np.zeros((len(from_), len(to)), np.bool_)
         higher = total[to] > total[from_][:, None]
         higher &= (self.feasible[to] == rows[1]) & (self.feasible[from_] == rows[0])[:, None]
         for plugin in plugins:
             if plugin in self.scores:
                 sign = self.scores.beside(plugin, from_, to)
-                one = one | (sign > 0)
+                by_a_plugin = by_a_plugin | (sign > 0)
                 higher = higher & (sign >= 0)
-        better: BoolArray = one & higher
+        better: BoolArray = by_a_plugin & higher
         return better
 
     def chance_from(self, starts: Starts) -> FloatArray:
@@ -176,13 +178,17 @@ class Scheduler:
             plugin for plugin in self._filters if type(plugin).leaves_open is not Plugin.leaves_open
         ]
         every = dict.fromkeys((*self._filters, *self._scores))
-        self._spreading = [item for item in every if type(item).spread_counters is not Plugin.spread_counters]
+        self._spreading = [
+            plugin for plugin in every if type(plugin).spread_counters is not Plugin.spread_counters
+        ]
         self._raced = 0.0 if parallelism == 1 else RACED
         self._extenders = extenders
         self._asks_of_sample = any(plugin.of_extender for plugin in self._filters)
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
-        self._failing = [item for item in dict.fromkeys(scoring) if type(item).fails is not Plugin.fails]
+        self._failing = [
+            plugin for plugin in dict.fromkeys(scoring) if type(plugin).fails is not Plugin.fails
+        ]
         self._needs_pre_filter = [
             (plugin.name, plugin.needs_pre_filter)
             for plugin in self._filters
@@ -233,7 +239,11 @@ class Scheduler:
         ]
         return ClassCycle(
             candidates,
-            [item for item in self._pre_filters if item in changing and not item.has_static_pre_filter],
+            [
+                plugin
+                for plugin in self._pre_filters
+                if plugin in changing and not plugin.has_static_pre_filter
+            ],
             admitted,
             [plugin for plugin in changing if plugin.name not in candidates.skipped],
             StaticScores.of(
@@ -288,7 +298,10 @@ class Scheduler:
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> list[DomainCounter]:
         """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
         state = state.seen_by(self.view)
-        return [item for plugin in self._spreading for item in plugin.spread_counters(state, pod_class, when)]
+        counters: list[DomainCounter] = []
+        for plugin in self._spreading:
+            counters += plugin.spread_counters(state, pod_class, when)
+        return counters
 
     def named(
         self, filters: Collection[str], scores: Collection[str]
@@ -483,10 +496,11 @@ class Scheduler:
             return
         search = self._search(state, pod_class, cycle, candidates, feasible, pod)
         scores = self._scores_of(state, pod_class, cycle, feasible, search.size)
-        for item in scores.by_plugin.values():
+        for name, present in scores.by_plugin.items():
+            others = scores.total - present.weighted
             for weight in weights:
-                changed = scores.total - item.weighted + RawScores(item.plugin, weight, item.raw).weighted
-                yield item.plugin.name, weight, feasible, search.chances(changed)
+                changed = RawScores(present.plugin, weight, present.raw)
+                yield name, weight, feasible, search.chances(others + changed.weighted)
 
     def _limit(self, candidates: int) -> int:
         """How many feasible nodes end the search among so many."""
@@ -530,14 +544,19 @@ class Scheduler:
         cycle = self.of_class(state, pod_class)
         scores = self._scores_of(state, pod_class, cycle, everything, len(everything))
         return {
-            name: item.plugin.normalize(item.raw, *item.extremes) for name, item in scores.by_plugin.items()
+            name: plugin_scores.plugin.normalize(plugin_scores.raw, *plugin_scores.extremes)
+            for name, plugin_scores in scores.by_plugin.items()
         }
 
     def has_figures(self, state: ClusterState, pod_class: int) -> dict[str, BoolArray]:
         """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
         state = state.seen_by(self.view)
-        known_by_plugin = {plugin.name: plugin.has_figures(state, pod_class) for plugin in self._scores}
-        return {name: known for name, known in known_by_plugin.items() if known is not None}
+        by_plugin: dict[str, BoolArray] = {}
+        for plugin in self._scores:
+            has_figure = plugin.has_figures(state, pod_class)
+            if has_figure is not None:
+                by_plugin[plugin.name] = has_figure
+        return by_plugin
 
     def _filter_failure(self, release: Release) -> str:
         """Why every cycle fails: a filter runs without what prepares it; empty where none does."""
@@ -587,12 +606,12 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, pod_class: int
     skipped: set[str] = set()
     rejected = ""
     for plugin in plugins:
-        said = plugin.pre_filter(state, pod_class)
-        if said.skip and state.classes.release.has(SKIPPED_FILTERS):
+        outcome = plugin.pre_filter(state, pod_class)
+        if outcome.skip and state.classes.release.has(SKIPPED_FILTERS):
             skipped.add(plugin.name)
-        if said.rejected and not rejected:
-            rejected = f"{plugin.name}: {said.rejected}"
-        restricted = _both(restricted, said.restricted_to)
+        if outcome.rejected and not rejected:
+            rejected = f"{plugin.name}: {outcome.rejected}"
+        restricted = _both(restricted, outcome.restricted_to)
     return _Candidates(rejected, restricted, frozenset(skipped))
 
 

@@ -76,7 +76,7 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
         They differ by the pods that were bound between the times at which the windows end: of two such pods
         the earlier one may be in the figures already, or both, or neither. Of many some are chosen.
         """
-        ends = np.array([[item.window_end] for item in self.view.watchers.values()])
+        ends = np.array([[watcher.window_end] for watcher in self.view.watchers.values()])
         if self.bound_at is None or not len(ends):
             return [self]
         before = ends - _UNSEEN_SECONDS - self.bound_at  # (windows, pods) whose load is in its figures since
@@ -98,8 +98,9 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
             node = np.asarray(self.node, np.int64)
             counted &= ~(old & np.isin(node, node[young]))
         rows = np.flatnonzero(counted)
-        found = ((row, self.pod_class[row], self.node[row]) for row in rows.tolist())
-        return tuple(item for item in found if item[2] >= 0)
+        return tuple(
+            (row, self.pod_class[row], self.node[row]) for row in rows.tolist() if self.node[row] >= 0
+        )
 
     @classmethod
     def of(

@@ -140,8 +140,8 @@ class Search(msgspec.Struct, frozen=True, eq=False):
             # number at most; levels beyond that are left out.
             last = len(levels.ranks)
             if drawn < among:
-                most = int(levels.ranks[begin]) + math.log(_MIN_CHANCE) / math.log1p(-drawn / among)
-                last = min(int(levels.ranks.searchsorted(most)) + 2, last)
+                last_rank = int(levels.ranks[begin]) + math.log(_MIN_CHANCE) / math.log1p(-drawn / among)
+                last = min(int(levels.ranks.searchsorted(last_rank)) + 2, last)
             ranks = levels.ranks[begin:last] - levels.ranks[begin]
             missed = _chance_of_none(ranks, drawn, among)
             by_level = missed[:-1] - missed[1:]

@@ -81,31 +81,33 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, scores: Iterable[RawScores], order: Sequence[str]) -> StaticScores:
         """The static ``scores``, which are all within 0..100 or are looked at in every placement."""
-        known = tuple(scores)
-        compared = tuple(item for item in known if not _is_settled(item))
-        settled = [item for item in known if item not in compared]
+        static = tuple(scores)
+        compared = tuple(plugin_scores for plugin_scores in static if not _is_settled(plugin_scores))
+        settled = [plugin_scores for plugin_scores in static if plugin_scores not in compared]
         added = total_of(settled, len(settled[0].raw)) if settled else 0
-        may_be_others = any(item.others is not NO_OTHER_SCORES for item in known)
-        return cls(order, known, added, compared, may_be_others)
+        may_be_others = any(plugin_scores.others is not NO_OTHER_SCORES for plugin_scores in static)
+        return cls(order, static, added, compared, may_be_others)
 
     def with_more(self, plugin: str, more: IntArray) -> StaticScores:
         """The same where one plugin, if it scores the class, has (nodes,) so ``more`` raw score."""
-        before = next((item for item in self.scores if item.plugin.name == plugin), None)
+        before = next(
+            (plugin_scores for plugin_scores in self.scores if plugin_scores.plugin.name == plugin), None
+        )
         if before is None:
             return self
         after = RawScores(before.plugin, before.weight, before.raw + more, before.others)
-        scores = [after if item is before else item for item in self.scores]
-        compared = [item for item in self.compared if item is not before]
+        scores = [after if plugin_scores is before else plugin_scores for plugin_scores in self.scores]
+        compared = [plugin_scores for plugin_scores in self.compared if plugin_scores is not before]
         added = self.added if len(compared) < len(self.compared) else self.added - before.weighted
         return StaticScores(self.order, scores, added, (*compared, after), self.may_be_others)
 
 
-def _is_settled(item: RawScores) -> bool:
+def _is_settled(scores: RawScores) -> bool:
     """Whether the part of the total is the same, and allowed, whichever nodes are compared."""
-    if not len(item.raw) or item.is_out_of_range:
+    if not len(scores.raw) or scores.is_out_of_range:
         return False
-    smallest, largest = item.extremes
-    return smallest == largest or not item.plugin.normalization.compares_nodes
+    smallest, largest = scores.extremes
+    return smallest == largest or not scores.plugin.normalization.compares_nodes
 
 
 class ClassScores(Mapping[str, IntArray]):
@@ -116,7 +118,7 @@ class ClassScores(Mapping[str, IntArray]):
         self._static = static
         self._changing = changing
         self._feasible = feasible
-        self._compared = [item.of(feasible) for item in static.compared] if static.compared else ()
+        self._compared = [scores.of(feasible) for scores in static.compared] if static.compared else ()
 
     @cached_property
     def total(self) -> IntArray:
@@ -128,16 +130,16 @@ class ClassScores(Mapping[str, IntArray]):
         else:
             total = added.take(self._feasible)
         for items in (self._compared, self._changing):
-            for item in items:
-                total += item.weighted
+            for scores in items:
+                total += scores.weighted
         return total
 
     @cached_property
     def by_plugin(self) -> dict[str, RawScores]:
         """(feasible,) raw scores of each plugin that scores the class, in the order of the profile."""
-        found = {item.plugin.name: item.of(self._feasible) for item in self._static.scores}
-        found |= {item.plugin.name: item for item in self._changing}
-        return {name: found[name] for name in self._static.order if name in found}
+        by_name = {scores.plugin.name: scores.of(self._feasible) for scores in self._static.scores}
+        by_name |= {scores.plugin.name: scores for scores in self._changing}
+        return {name: by_name[name] for name in self._static.order if name in by_name}
 
     def __getitem__(self, plugin: str) -> IntArray:
         return self.by_plugin[plugin].weighted
@@ -152,9 +154,9 @@ class ClassScores(Mapping[str, IntArray]):
     def out_of_range(self) -> str:
         """Why the pod's cycle fails: a plugin's score outside 0..100; empty when there is none."""
         for items in (self._compared, self._changing):
-            for item in items:
-                plugin = item.plugin
-                if not (plugin.is_in_range or plugin.of_extender) and item.is_out_of_range:
+            for scores in items:
+                plugin = scores.plugin
+                if not (plugin.is_in_range or plugin.of_extender) and scores.is_out_of_range:
                     return f"{plugin.name}: a score outside 0..{MAX_SCORE}"
         return ""
 
@@ -163,19 +165,24 @@ class ClassScores(Mapping[str, IntArray]):
         """Whether the scheduler may have other raw scores, by facts that it alone knows."""
         if self._static.may_be_others:
             return True
-        return any(item.others is not NO_OTHER_SCORES for item in self._changing)
+        return any(scores.others is not NO_OTHER_SCORES for scores in self._changing)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the scores should know, a plugin at a time."""
-        noting = (item for item in (*self._static.scores, *self._changing) if item.plugin.has_notes)
-        texts = ((item.plugin, item.plugin.note(item.of(self._feasible).raw)) for item in noting)
-        return tuple(f"{plugin.name}: {text}" for plugin, text in texts if text)
+        notes: list[str] = []
+        for scores in (*self._static.scores, *self._changing):
+            plugin = scores.plugin
+            if plugin.has_notes:
+                text = plugin.note(scores.of(self._feasible).raw)
+                if text:
+                    notes.append(f"{plugin.name}: {text}")
+        return tuple(notes)
 
     def beside(self, plugin: str, here: IntArray, there: IntArray) -> IntArray:
         """(here, there) by raw scores: 1 where a plugin prefers the node there, −1 the one here, or 0."""
-        item = self.by_plugin[plugin]
-        smallest, largest = item.extremes
-        low, high = item.plugin.normalize(np.array([smallest, largest]), smallest, largest).tolist()
-        sign = np.sign(item.raw[there] - item.raw[here][:, None])
+        scores = self.by_plugin[plugin]
+        smallest, largest = scores.extremes
+        low, high = scores.plugin.normalize(np.array([smallest, largest]), smallest, largest).tolist()
+        sign = np.sign(scores.raw[there] - scores.raw[here][:, None])
         return np.asarray(sign if high > low else -sign, np.int64)

@@ -16,8 +16,8 @@ def sliding_maximum(values: IntArray, width: int) -> IntArray:
     while 2 * reach <= width:
         largest = np.maximum(largest[:-reach], largest[reach:])
         reach *= 2
-    rest = width - reach
-    return np.maximum(largest[:-rest], largest[rest:]) if rest else largest
+    missing = width - reach
+    return np.maximum(largest[:-missing], largest[missing:]) if missing else largest
 
 
 def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:

@@ -95,16 +95,18 @@ def _taken_from_each_start(totals: IntArray, best: IntArray, feasible: IntArray,
     """
     index = np.full(int(order.max()) + 1, -1, np.int64)
     index[feasible] = np.arange(len(feasible))
-    found = index[order]
-    places = (found >= 0).nonzero()[0]
-    found = found[places]  # which of the feasible nodes is found at each place, from index 0 on
-    equals = (totals[found] == totals[best[0]]).nonzero()[0]
-    walk = _walk(len(found))
+    visited = index[order]
+    places = (visited >= 0).nonzero()[0]
+    visited = visited[places]  # which of the feasible nodes is found at each place, from index 0 on
+    equals = (totals[visited] == totals[best[0]]).nonzero()[0]
+    walk = _walk(len(visited))
     step = max(_MAX_AT_ONCE // len(equals), 1)
-    roots = [
-        walk[(equals - np.arange(begin, min(begin + step, len(found)))[:, None]) % len(found)].argmin(axis=1)
-        for begin in range(0, len(found), step)
-    ]
+    roots: list[IntArray] = []
+    for begin in range(0, len(visited), step):
+        starts = np.arange(begin, min(begin + step, len(visited)))
+        # (starts, equals) the place in the tree of each of the best nodes
+        places_in_tree = (equals - starts[:, None]) % len(visited)
+        roots.append(walk[places_in_tree].argmin(axis=1))
     # A search begins with the first feasible node at or after its start.
-    first = places.searchsorted(np.arange(len(order))) % len(found)
-    return np.asarray(found[equals[np.concatenate(roots)[first]]], np.int64)
+    first = places.searchsorted(np.arange(len(order))) % len(visited)
+    return np.asarray(visited[equals[np.concatenate(roots)[first]]], np.int64)

@@ -75,7 +75,9 @@ _NOTHING_REQUIRED = Required((), False, (), ())
 def _own(pod: PodClass) -> list[PodAffinity]:
     """The affinity and the anti-affinity of a class, where it has them."""
     affinity = pod.spec.affinity
-    return [item for item in (affinity.pod_affinity, affinity.pod_anti_affinity) if item] if affinity else []
+    if not affinity:
+        return []
+    return [side for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if side]
 
 
 class InterPodAffinity(Plugin):
@@ -135,23 +137,23 @@ class InterPodAffinity(Plugin):
 
     def required(self, state: ClusterState, pod_class: int) -> Required:
         """What rejects nodes for a class."""
-        known = state.classes.counters.catch_up()
-        if not known:
+        number_of_classes = state.classes.counters.catch_up()
+        if not number_of_classes:
             return _NOTHING_REQUIRED
         # Classes that are added later may bring terms that match this one.
-        key = ("required", known)
+        key = ("required", number_of_classes)
         return state.classes.cached(pod_class, self, key, lambda: self._find_required(state, pod_class))
 
     def _find_required(self, state: ClusterState, pod_class: int) -> Required:
         pod = state.classes[pod_class]
         book = state.classes.counters
-        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
+        matched_again = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         own = [term for term, _ in terms_of(pod)]
-        wanted = [term for term in own if term.kind is TermKind.AFFINITY]
-        selectors = tuple(term.selector(self._namespaces, kept=kept) for term in wanted)
-        everyone = book.number(MatchingPods(selectors, terminating=True)) if wanted else -1
+        affinity = [term for term in own if term.kind is TermKind.AFFINITY]
+        selectors = tuple(term.selector(self._namespaces, matched_again=matched_again) for term in affinity)
+        everyone = book.number(MatchingPods(selectors, terminating=True)) if affinity else -1
         return Required(
-            affinity=[CountedTerm(term.topology_key, everyone) for term in wanted],
+            affinity=[CountedTerm(term.topology_key, everyone) for term in affinity],
             matches_itself=all(selector.matches(pod.namespace, pod.labels) for selector in selectors),
             anti_affinity=[
                 self._selected(state, term) for term in own if term.kind is TermKind.ANTI_AFFINITY
@@ -161,8 +163,10 @@ class InterPodAffinity(Plugin):
 
     def _selected(self, state: ClusterState, term: AffinityTerm, weight: int = 1) -> CountedTerm:
         """Of the pods that a term of the pod selects."""
-        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
-        selected = MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
+        matched_again = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
+        selected = MatchingPods(
+            (term.selector(self._namespaces, matched_again=matched_again),), terminating=True
+        )
         return CountedTerm(term.topology_key, state.classes.counters.number(selected), weight)
 
     def _carrying(
@@ -219,10 +223,10 @@ class InterPodAffinity(Plugin):
 
     def scored(self, state: ClusterState, pod_class: int) -> Sequence[CountedTerm]:
         """What adds to the scores of nodes for a class."""
-        known = state.classes.counters.catch_up()
-        if not known:
+        number_of_classes = state.classes.counters.catch_up()
+        if not number_of_classes:
             return ()
-        key = ("scored", known)
+        key = ("scored", number_of_classes)
         return state.classes.cached(pod_class, self, key, lambda: self._find_scored(state, pod_class))
 
     def _find_scored(self, state: ClusterState, pod_class: int) -> Sequence[CountedTerm]:
@@ -249,8 +253,9 @@ class InterPodAffinity(Plugin):
         for count in self.scored(state, pod_class):
             pods = state.counter(count.counter, count.key)
             if pods.any():
-                known = by_key.get(count.key)
-                by_key[count.key] = pods * count.weight + (0 if known is None else known)
+                weighted = pods * count.weight
+                counted = by_key.get(count.key)
+                by_key[count.key] = weighted if counted is None else weighted + counted
         if not by_key:
             return np.zeros(len(feasible), np.int64) if state.classes.release.has(IDLE_SCORES) else None
         total = np.zeros(len(feasible), np.int64)
@@ -261,7 +266,7 @@ class InterPodAffinity(Plugin):
     def concerns(self, state: ClusterState, pod_class: int) -> bool:
         """Those that require something of others, and those that others require to keep away."""
         state.classes.counters.catch_up()
-        if any(item.required for item in _own(state.classes[pod_class])):
+        if any(side.required for side in _own(state.classes[pod_class])):
             return True
         unwanted = len(state.classes.counters.terms[TermKind.ANTI_AFFINITY])
         return bool(unwanted and self._matching(state, pod_class, TermKind.ANTI_AFFINITY))
@@ -269,22 +274,22 @@ class InterPodAffinity(Plugin):
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""
         required = self.required(state, pod_class)
-        found = np.zeros(len(nodes), np.bool_)
+        doubtful = np.zeros(len(nodes), np.bool_)
         labels = state.nodes.labels
         if required is _NOTHING_REQUIRED:
-            return found
+            return doubtful
         own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
         unwanted = (*required.anti_affinity, *required.existing)
-        for counts, wanted in ((required.affinity, True), (unwanted, False)):
+        for counts, must_be_occupied in ((required.affinity, True), (unwanted, False)):
             for count in counts:
                 others = state.counter(count.counter, count.key, keep=False) - own.get(count.counter, 0)
                 occupied: BoolArray = (others > 0)[labels.column(count.key).values[nodes]]
-                found |= occupied != wanted
-        return found
+                doubtful |= occupied != must_be_occupied
+        return doubtful
 
     def preferring(self, state: ClusterState) -> Iterable[int]:
         for kind, pod in enumerate(state.classes):
-            if any(item.preferred for item in _own(pod)):
+            if any(side.preferred for side in _own(pod)):
                 yield kind
 
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:

@@ -106,15 +106,15 @@ class PodTopologySpreadArguments(Arguments):
 
 
 def _filled_in(
-    item: TopologySpreadConstraint | DefaultConstraint, selector: LabelMatch | None, release: Release
+    constraint: TopologySpreadConstraint | DefaultConstraint, selector: LabelMatch | None, release: Release
 ) -> Constraint:
     return Constraint(
-        item.max_skew,
-        item.topology_key,
+        constraint.max_skew,
+        constraint.topology_key,
         selector,
-        (item.min_domains if release.has(MIN_DOMAINS) else None) or 1,
-        (item.node_affinity_policy or _HONOR) == _HONOR,
-        item.node_taints_policy == _HONOR,
+        (constraint.min_domains if release.has(MIN_DOMAINS) else None) or 1,
+        (constraint.node_affinity_policy or _HONOR) == _HONOR,
+        constraint.node_taints_policy == _HONOR,
     )
 
 
@@ -185,17 +185,17 @@ class PodTopologySpread(Plugin):
         self._owners = owners
         self._defaults = arguments.default_constraints
         self._system_defaults = arguments.defaulting_type == "System"  # the scheduler's own, all soft
-        self._hard_defaults = any(item.when_unsatisfiable == HARD for item in self._defaults)
+        self._hard_defaults = any(constraint.when_unsatisfiable == HARD for constraint in self._defaults)
 
     def _constraints(self, pod: PodClass, when: str, release: Release) -> Sequence[Constraint]:
         """The constraints for ``when`` unsatisfiable; a pod with any of its own has no defaults."""
         if pod.spec.topology_spread_constraints:
             return [
-                _filled_in(item, _own_selector(item, pod), release)
-                for item in pod.spec.topology_spread_constraints
-                if item.when_unsatisfiable == when
+                _filled_in(constraint, _own_selector(constraint, pod), release)
+                for constraint in pod.spec.topology_spread_constraints
+                if constraint.when_unsatisfiable == when
             ]
-        defaults = [item for item in self._defaults if item.when_unsatisfiable == when]
+        defaults = [constraint for constraint in self._defaults if constraint.when_unsatisfiable == when]
         by_system = self._system_defaults and when == SOFT and release.has(DEFAULT_SPREAD)
         derived = EVERYTHING
         if defaults or by_system:
@@ -205,7 +205,7 @@ class PodTopologySpread(Plugin):
             return ()
         if by_system:
             return (Constraint(3, HOSTNAME, derived), Constraint(5, ZONE, derived))
-        return [_filled_in(item, derived, release) for item in defaults]
+        return [_filled_in(constraint, derived, release) for constraint in defaults]
 
     def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray | None:
         """(nodes,) lacks the key of any constraint; None where no node does."""
@@ -271,7 +271,10 @@ class PodTopologySpread(Plugin):
             constraints = self._constraints(state.classes[pod_class], HARD, release)
             missing = self._missing(state, constraints)
             beside = release.has(SPREAD_BESIDE)
-            return [self._counter(state, pod_class, item, missing, beside=beside) for item in constraints]
+            return [
+                self._counter(state, pod_class, constraint, missing, beside=beside)
+                for constraint in constraints
+            ]
 
         return state.classes.cached(pod_class, self, (HARD, self._taint(state, pod_class)), compute)
 
@@ -289,7 +292,9 @@ class PodTopologySpread(Plugin):
         constraints = self._constraints(pod, SOFT, state.classes.release)
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
         missing = self._missing(state, constraints) if require_all else None
-        counters = [self._counter(state, pod_class, item, missing, beside=False) for item in constraints]
+        counters = [
+            self._counter(state, pod_class, constraint, missing, beside=False) for constraint in constraints
+        ]
         return SoftConstraints(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
 
     def _taint(self, state: ClusterState, pod_class: int) -> Hashable:
@@ -297,7 +302,7 @@ class PodTopologySpread(Plugin):
         if state.added_taint is None:
             return None
         own = state.classes[pod_class].spec.topology_spread_constraints
-        minds = any(item.node_taints_policy == _HONOR for item in own or self._defaults)
+        minds = any(constraint.node_taints_policy == _HONOR for constraint in own or self._defaults)
         return state.added_taint if minds else None
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
@@ -323,14 +328,14 @@ class PodTopologySpread(Plugin):
         """Those with a hard constraint, of their own or else of the scheduler's configuration."""
         own = state.classes[pod_class].spec.topology_spread_constraints
         if own:
-            return any(item.when_unsatisfiable == HARD for item in own)
+            return any(constraint.when_unsatisfiable == HARD for constraint in own)
         return self._hard_defaults
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        found = np.zeros(len(nodes), np.bool_)
+        doubtful = np.zeros(len(nodes), np.bool_)
         for counter in self.hard(state, pod_class):
-            found |= counter.may_reject(state, nodes)
-        return found
+            doubtful |= counter.may_reject(state, nodes)
+        return doubtful
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""

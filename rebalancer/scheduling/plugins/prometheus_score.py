@@ -118,17 +118,17 @@ class PrometheusScore(QueriedScore):
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100·(raw−min) ÷ (max−min), 100·raw ÷ max, or raw; 100 less that when lower is better."""
-        known = raw != EXCLUDED
-        of_known = np.where(known, raw, 0)
+        has_figure = raw != EXCLUDED
+        figures = np.where(has_figure, raw, 0)
         match self.normalization:
             case Normalization.EACH:
-                scores = np.clip(of_known, 0, MAX_SCORE)
+                scores = np.clip(figures, 0, MAX_SCORE)
             case Normalization.MAXIMUM:
-                positive = np.maximum(of_known, 0)
+                positive = np.maximum(figures, 0)
                 scores = MAX_SCORE * positive // largest if largest > 0 else np.zeros_like(raw)
             case _:
-                above = np.where(known, raw - np.where(known, smallest, 0), 0)
+                above = np.where(has_figure, raw - np.where(has_figure, smallest, 0), 0)
                 width = largest - smallest
                 scores = MAX_SCORE * above // width if width > 0 else np.zeros_like(raw)
         scores = scores if self._higher else MAX_SCORE - scores
-        return np.where(known, scores, self.missing_score or 0)
+        return np.where(has_figure, scores, self.missing_score or 0)

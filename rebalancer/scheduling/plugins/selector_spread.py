@@ -97,7 +97,7 @@ class SelectorSpread(Plugin):
 
 def _part_elsewhere(pods: IntArray) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """(places,) 100 where there are none of them, 0 where there are most."""
-    most = int(pods.max(initial=0))
-    if not most:
+    largest = int(pods.max(initial=0))
+    if not largest:
         return np.full(len(pods), float(MAX_SCORE))
-    return float(MAX_SCORE) * ((most - pods) / float(most))
+    return float(MAX_SCORE) * ((largest - pods) / float(largest))

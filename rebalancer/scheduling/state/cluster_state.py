@@ -170,7 +170,8 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
             (len(all_classes.resources), all_classes.present),
             (2, all_classes.present_scored),
         ):
-            by_class = np.array([amounts[item] for item in classes.tolist()], np.int64).reshape(-1, width)
+            of_classes = [amounts[pod_class] for pod_class in classes.tolist()]
+            by_class = np.array(of_classes, np.int64).reshape(-1, width)
             total = np.zeros((len(all_classes.nodes), width), np.int64, order="F")
             if len(pods):
                 total[nodes] = np.add.reduceat(by_class[kind], starts, axis=0)
@@ -225,7 +226,7 @@ class ClusterState:
     def _attach_ephemeral(self, names: Sequence[str], namespaces: Sequence[str]) -> None:
         """Count the generic ephemeral volumes of pods on nodes: their claims are named after their pods."""
         for index, pods in self._first.by_class.items():
-            volumes = [item.name for item in self.classes[index].spec.volumes or () if item.ephemeral]
+            volumes = [volume.name for volume in self.classes[index].spec.volumes or () if volume.ephemeral]
             for pod in pods.tolist() if volumes else ():
                 for name in volumes:
                     volume = self.classes.volumes.csi_volume(namespaces[pod], f"{names[pod]}-{name}")
@@ -568,7 +569,7 @@ def once_a_class(
     """A method whose result depends on a class of pods and on static facts alone: computed once for each."""
 
     @wraps(compute)
-    def known(owner: Owner, state: ClusterState, pod_class: int) -> Result:
+    def compute_once(owner: Owner, state: ClusterState, pod_class: int) -> Result:
         key = pod_class, owner, compute
         results = state.classes.results
         if key not in results:
@@ -576,7 +577,7 @@ def once_a_class(
         result: Result = results[key]
         return result
 
-    return known
+    return compute_once
 
 
 def once_a_cluster(
@@ -585,7 +586,7 @@ def once_a_cluster(
     """A method whose result depends on static facts alone: computed once for all states of a cluster."""
 
     @wraps(compute)
-    def known(owner: Owner, state: ClusterState) -> Result:
+    def compute_once(owner: Owner, state: ClusterState) -> Result:
         return state.nodes.cached(owner, compute, lambda: compute(owner, state))
 
-    return known
+    return compute_once

@@ -111,9 +111,9 @@ class CounterRegistry:
         for mark in marks_of_ports(wanted_ports(pod.spec)):
             self._carry(pod_class, mark, 1)
 
-    def _carry(self, pod_class: int, item: Hashable, weight: int) -> None:
-        self._carriers.setdefault(item, []).append((pod_class, weight))
-        for counter, factor in self._carried.get(item, ()):
+    def _carry(self, pod_class: int, carried: Hashable, weight: int) -> None:
+        self._carriers.setdefault(carried, []).append((pod_class, weight))
+        for counter, factor in self._carried.get(carried, ()):
             self._count(pod_class, counter, weight * factor)
 
     def _count(self, pod_class: int, counter: int, weight: int) -> None:
@@ -122,9 +122,9 @@ class CounterRegistry:
 
     def number(self, what: What) -> int:
         """The id of a counter; the same for equal questions."""
-        known = self._numbers.get(what)
-        if known is not None:
-            return known
+        counter = self._numbers.get(what)
+        if counter is not None:
+            return counter
         self.catch_up()
         counter = self._numbers[what] = len(self._classes)
         self._classes.append([])
@@ -140,9 +140,9 @@ class CounterRegistry:
             for pod_class, pod in enumerate(self._pod_classes):
                 self._count(pod_class, counter, what.amount(pod))
         else:
-            for item, factor in what.items:
-                self._carried.setdefault(item, []).append((counter, factor))
-                for pod_class, weight in self._carriers.get(item, ()):
+            for carried, factor in what.items:
+                self._carried.setdefault(carried, []).append((counter, factor))
+                for pod_class, weight in self._carriers.get(carried, ()):
                     self._count(pod_class, counter, weight * factor)
         return counter
 
@@ -212,10 +212,11 @@ class PodCounters:
         """Count a pod of a class in or out: in counters of live pods, of all pods, or both."""
         if not self._counts:
             return
-        for item in self._of_class(pod_class):
-            if terminating if item.terminating else live:
-                domain = node if item.domains is None else item.domains[node]
-                self._add(item.place, domain, sign * item.weight)
+        for count in self._of_class(pod_class):
+            counts = terminating if count.terminating else live
+            if counts:
+                domain = node if count.domains is None else count.domains[node]
+                self._add(count.place, domain, sign * count.weight)
 
     def _of_class(self, pod_class: int) -> tuple[_Changing, ...]:
         """The counts that change as a pod of a class comes or goes."""

@@ -86,16 +86,16 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
 
         Such a pod counts itself, in its domain or, as the one to place, beside it.
         """
-        most = self.constraint.max_skew
+        max_skew = self.constraint.max_skew
         every = self.on_every_node and self.rows is None
-        if every and (self.counter < 0 or state.most_counted(self.counter) <= most):
+        if every and (self.counter < 0 or state.most_counted(self.counter) <= max_skew):
             return np.zeros(len(nodes), np.bool_)
         counts = self.counts(state, keep=False)
         populated = counts[self.populated]
         few = len(populated) < self.constraint.min_domains
         least = 0 if few or not len(populated) else int(populated.min())
         beside = 0 if self.rows is None else self.itself
-        too_many: BoolArray = counts + beside - least > most
+        too_many: BoolArray = counts + beside - least > max_skew
         too_many[-1] = True  # nodes without the key
         return too_many[self.values[nodes]]
 

@@ -105,8 +105,11 @@ class NodeLabels:
     def equal(self, key: str, value: str) -> BoolArray:
         """Nodes that carry the label with this value."""
         column = self.column(key)
-        wanted = column.index.get(value)
-        return np.zeros(len(self._labels), np.bool_) if wanted is None else column.values == wanted
+        index = column.index.get(value)
+        if index is None:
+            return np.zeros(len(self._labels), np.bool_)
+        carrying: BoolArray = column.values == index
+        return carrying
 
     def among(self, key: str, values: Iterable[str]) -> BoolArray:
         """Nodes that carry the label with one of these values."""

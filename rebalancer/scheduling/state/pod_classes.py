@@ -42,13 +42,13 @@ class PodClasses:
         self.volumes = volumes
         self._classes = [as_seen_by(release, pod) for pod in classes]
         self.requests: list[PodRequests] = [pod_requests(pod, release) for pod in self._classes]
-        requested = {name for item in self.requests for name in (*item.incoming, *item.present)}
+        requested = {name for requests in self.requests for name in (*requests.incoming, *requests.present)}
         on_nodes = [name for name in nodes.table.resources if name in BASE_RESOURCES or is_scalar(name)]
         self.resources: tuple[str, ...] = (*on_nodes, *sorted(requested - set(on_nodes)))
         self.column: Mapping[str, int] = {name: column for column, name in enumerate(self.resources)}
         self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64, order="F")
-        kept = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
-        self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
+        columns = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
+        self.allocatable[:, : len(columns)] = nodes.table.allocatable[:, columns]
         # By class: (resources,) what a pod takes of its node; (2,) cpu and memory it counts for in scores,
         # with defaults; and its CSI volumes.
         self.present: list[IntArray] = []
@@ -60,7 +60,7 @@ class PodClasses:
         # By class, owner and name: what depends on a class and on static facts alone.
         self.results: dict[tuple[int, object, Hashable], Any] = {}
         self._of_controller: dict[str, list[int]] = {}
-        self._known = 0  # classes that are in it
+        self._filed_classes = 0  # how many are in it
         self._beside: Sequence[PodClasses] = ()
 
     def stand_beside(self, others: Sequence[PodClasses]) -> None:
@@ -103,9 +103,9 @@ class PodClasses:
 
     def of_controller(self, uid: str) -> Sequence[int]:
         """The classes of the pods that a controller owns; those without one are of the controller ``""``."""
-        for index in range(self._known, len(self._classes)):
+        for index in range(self._filed_classes, len(self._classes)):
             self._of_controller.setdefault(self._classes[index].owner.uid, []).append(index)
-        self._known = len(self._classes)
+        self._filed_classes = len(self._classes)
         return self._of_controller.get(uid, ())
 
     def vector(self, amounts: Mapping[str, int]) -> IntArray:

@@ -158,12 +158,14 @@ def migrated_affinity(volume: records.PersistentVolume) -> records.NodeSelector 
         return required
     terms = list(required.node_selector_terms or ()) if required is not None else []
     labels = volume.metadata.labels or {}
-    keys = {item.key for term in terms for item in term.match_expressions or ()}
+    keys = {requirement.key for term in terms for requirement in term.match_expressions or ()}
     old = _ZONE not in keys and (_OLD_ZONE in keys or (_ZONE not in labels and _OLD_ZONE in labels))
     zone_key = _OLD_ZONE if old else _ZONE
     renamed = {_OLD_REGION: _REGION} if old else {}
     has_zones = any(
-        item.key == zone_key and item.values for term in terms for item in term.match_expressions or ()
+        requirement.key == zone_key and requirement.values
+        for term in terms
+        for requirement in term.match_expressions or ()
     )
     if has_zones:
         renamed[zone_key] = kind.zone_key
@@ -197,10 +199,10 @@ def claim_names(spec: records.PodSpec) -> tuple[str, ...]:
     )
 
 
-def class_name(item: records.PersistentVolume | records.PersistentVolumeClaim) -> str:
+def class_name(volume_or_claim: records.PersistentVolume | records.PersistentVolumeClaim) -> str:
     """The storage class; the old annotation wins."""
-    annotation = (item.metadata.annotations or {}).get(CLASS_ANNOTATION)
-    return (item.spec.storage_class_name or "") if annotation is None else annotation
+    annotation = (volume_or_claim.metadata.annotations or {}).get(CLASS_ANNOTATION)
+    return (volume_or_claim.spec.storage_class_name or "") if annotation is None else annotation
 
 
 def storage(amounts: records.Labels | None) -> Fraction | None:
@@ -239,7 +241,7 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
         read = snapshot.recording.records
 
         def by_name(kind: kinds.KindOf[kinds.R]) -> dict[str, kinds.R]:
-            return {item.metadata.name: item for item in read(kind)}
+            return {record.metadata.name: record for record in read(kind)}
 
         return cls(
             claims_by_name(snapshot),
@@ -253,9 +255,13 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def unique_volumes(self, namespace: str, spec: records.PodSpec) -> tuple[UniqueVolume, ...]:
         """The CSI volumes of a pod, each once; claims that are missing or no driver's count as none."""
-        claimed = (self.csi_volume(namespace, name) for name in claim_names(spec))
-        inline = migrated_inline(spec.volumes)
-        return tuple(dict.fromkeys((*(item for item in claimed if item is not None), *inline)))
+        volumes: list[UniqueVolume] = []
+        for name in claim_names(spec):
+            claimed = self.csi_volume(namespace, name)
+            if claimed is not None:
+                volumes.append(claimed)
+        volumes += migrated_inline(spec.volumes)
+        return tuple(dict.fromkeys(volumes))
 
     def csi_volume(self, namespace: str, name: str) -> UniqueVolume | None:
         """The volume of a claim as its driver knows it; None if there is none, or no driver's."""
@@ -273,17 +279,17 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def attached(self) -> Iterator[tuple[str, UniqueVolume]]:
         """(node, volume) of every attachment of a CSI volume; the attachment names the driver."""
-        for item in self.attachments:
-            volume = self.volumes.get(item.spec.source.persistent_volume_name or "")
+        for attachment in self.attachments:
+            volume = self.volumes.get(attachment.spec.source.persistent_volume_name or "")
             csi = volume.spec.csi if volume is not None else None
-            if csi is not None and item.spec.attacher:
-                yield item.spec.node_name, UniqueVolume(item.spec.attacher, csi.volume_handle)
+            if csi is not None and attachment.spec.attacher:
+                yield attachment.spec.node_name, UniqueVolume(attachment.spec.attacher, csi.volume_handle)
 
 
 def claims_by_name(snapshot: Snapshot) -> dict[tuple[str, str], records.PersistentVolumeClaim]:
     """The persistent volume claims of a snapshot by namespace and name."""
     claims = snapshot.recording.records(kinds.CLAIMS)
-    return {(item.metadata.namespace, item.metadata.name): item for item in claims}
+    return {(claim.metadata.namespace, claim.metadata.name): claim for claim in claims}
 
 
 def volume_of(volume: records.PersistentVolume) -> UniqueVolume | None:

@@ -86,7 +86,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """What is known of the feature gates of a scheduler."""
 
     stated: Mapping[str, bool]
-    known: bool = True  # the others are as the release has them; False: nobody knows
+    others_are_default: bool = True  # the others are as the release has them; False: nobody knows
 
 
 DEFAULT_FEATURE_GATES = FeatureGates({})
@@ -105,7 +105,7 @@ class Release(msgspec.Struct, frozen=True):
         minor = minor_of(version)
         if minor is None:
             minor = minor_of(REFERENCE) or 0
-        return cls(minor, frozenset(gates.stated.items()), gates.known)
+        return cls(minor, frozenset(gates.stated.items()), gates.others_are_default)
 
     def _stated(self, rule: Rule) -> bool | None:
         """The state of a rule's gate as it was stated; None when it was not, or is not taken from there."""

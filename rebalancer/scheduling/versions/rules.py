@@ -33,9 +33,9 @@ def without_sidecars(pod: PodClass) -> PodClass:
         return replace(container, restart_policy=None)
 
     starting = pod.spec.init_containers
-    if not any(item.restart_policy for item in starting or ()):
+    if not any(container.restart_policy for container in starting or ()):
         return pod
-    return _with_spec(pod, init_containers=[plain(item) for item in starting or ()])
+    return _with_spec(pod, init_containers=[plain(container) for container in starting or ()])
 
 
 def without_pod_level(pod: PodClass) -> PodClass:
@@ -52,14 +52,14 @@ def without_resize(pod: PodClass) -> PodClass:
 
 def _sidecars(pod: PodClass) -> list[Container]:
     """Its init containers that restart always."""
-    return [item for item in pod.spec.init_containers or () if item.restart_policy == "Always"]
+    return [container for container in pod.spec.init_containers or () if container.restart_policy == "Always"]
 
 
 def without_sidecar_ports(pod: PodClass) -> PodClass:
     """A pod without the ports of its sidecars."""
-    if not any(item.ports for item in _sidecars(pod)):
+    if not any(container.ports for container in _sidecars(pod)):
         return pod
-    plain = [replace(item, ports=None) for item in pod.spec.init_containers or ()]
+    plain = [replace(container, ports=None) for container in pod.spec.init_containers or ()]
     return _with_spec(pod, init_containers=plain)
 
 
@@ -72,20 +72,20 @@ def without_pod_level_resize(pod: PodClass) -> PodClass:
     """A pod that is not being resized as a whole."""
     if not is_resized_as_a_whole(pod):
         return pod
-    return replace(pod, statuses=tuple(item for item in pod.statuses if item.name != POD_ITSELF))
+    return replace(pod, statuses=tuple(status for status in pod.statuses if status.name != POD_ITSELF))
 
 
 def without_of_constraints(*fields: str) -> Callable[[PodClass], PodClass]:
     """A function that drops fields of topology spread constraints."""
 
     def without(pod: PodClass) -> PodClass:
-        def plain(item: TopologySpreadConstraint) -> TopologySpreadConstraint:
-            return replace(item, **dict.fromkeys(fields))
+        def plain(constraint: TopologySpreadConstraint) -> TopologySpreadConstraint:
+            return replace(constraint, **dict.fromkeys(fields))
 
         given = pod.spec.topology_spread_constraints or []
-        if not any(getattr(item, field) is not None for item in given for field in fields):
+        if not any(getattr(constraint, field) is not None for constraint in given for field in fields):
             return pod
-        return _with_spec(pod, topology_spread_constraints=[plain(item) for item in given])
+        return _with_spec(pod, topology_spread_constraints=[plain(constraint) for constraint in given])
 
     return without
 
@@ -95,11 +95,16 @@ def spreads_by_label_keys(pod: PodClass) -> bool:
 
     The API server writes them there since 1.34 (pkg/registry/core/pod/strategy.go, applyMatchLabelKeys).
     """
-    for item in pod.spec.topology_spread_constraints or ():
-        selector = item.label_selector
+    for constraint in pod.spec.topology_spread_constraints or ():
+        selector = constraint.label_selector
         written = (selector.match_expressions if selector else None) or ()
-        merged = {(found.key, *(found.values or ())) for found in written if found.operator == "In"}
-        if not {(key, pod.labels[key]) for key in item.match_label_keys or () if key in pod.labels} <= merged:
+        merged = {
+            (requirement.key, *(requirement.values or ()))
+            for requirement in written
+            if requirement.operator == "In"
+        }
+        by_keys = {(key, pod.labels[key]) for key in constraint.match_label_keys or () if key in pod.labels}
+        if not by_keys <= merged:
             return True
     return False
 
@@ -146,7 +151,11 @@ def affinity_terms(pod: PodClass) -> list[PodAffinityTerm]:
     for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
         if side is not None:
             terms += side.required or ()
-            terms += [item.pod_affinity_term for item in side.preferred or () if item.pod_affinity_term]
+            terms += [
+                preference.pod_affinity_term
+                for preference in side.preferred or ()
+                if preference.pod_affinity_term
+            ]
     return terms
 
 
@@ -161,9 +170,9 @@ def without_of_terms(*fields: str) -> Callable[[PodClass], PodClass]:
             side,
             required=[replace(term, **dropped) for term in side.required or ()],
             preferred=[
-                replace(item, pod_affinity_term=replace(item.pod_affinity_term, **dropped))
-                for item in side.preferred or ()
-                if item.pod_affinity_term
+                replace(preference, pod_affinity_term=replace(preference.pod_affinity_term, **dropped))
+                for preference in side.preferred or ()
+                if preference.pod_affinity_term
             ],
         )
 
@@ -208,9 +217,9 @@ def extended_resources(pod: PodClass) -> frozenset[str]:
     """The resources it requests outside kubernetes.io, or of a DeviceClass by its name."""
     return frozenset(
         name
-        for item in pod.spec.every_container
-        if item.resources
-        for name in item.resources.requests or ()
+        for container in pod.spec.every_container
+        if container.resources
+        for name in container.resources.requests or ()
         if name.startswith(DEVICE_CLASS_PREFIX) or ("/" in name and "kubernetes.io/" not in name)
     )
 
@@ -401,7 +410,9 @@ _SIDECAR_PORTS = Rule(
     "host ports of init containers that restart always count",
     since=33,
     without=without_sidecar_ports,
-    concerns=lambda pod: any(port.host_port for item in _sidecars(pod) for port in item.ports or ()),
+    concerns=lambda pod: any(
+        port.host_port for container in _sidecars(pod) for port in container.ports or ()
+    ),
 )
 SCORED_SIDECARS = Rule(
     "scored sidecars",
@@ -442,7 +453,9 @@ MIN_DOMAINS = Rule(
     "minDomains of topology spread constraints",
     since=27,
     without=without_of_constraints("min_domains"),
-    concerns=lambda pod: any(item.min_domains for item in pod.spec.topology_spread_constraints or ()),
+    concerns=lambda pod: any(
+        constraint.min_domains for constraint in pod.spec.topology_spread_constraints or ()
+    ),
 )
 _INCLUSION_POLICIES = Rule(
     "nodeInclusionPolicies",
@@ -450,8 +463,8 @@ _INCLUSION_POLICIES = Rule(
     since=26,
     without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
     concerns=lambda pod: any(
-        item.node_affinity_policy or item.node_taints_policy
-        for item in pod.spec.topology_spread_constraints or ()
+        constraint.node_affinity_policy or constraint.node_taints_policy
+        for constraint in pod.spec.topology_spread_constraints or ()
     ),
 )
 ONE_POD_CLAIMS = Rule(
@@ -665,7 +678,7 @@ _V1BETA1 = Rule(
     decides=False,
 )
 
-RULES: tuple[Rule, ...] = tuple(item for item in [*vars().values()] if isinstance(item, Rule))
+RULES: tuple[Rule, ...] = tuple(rule for rule in [*vars().values()] if isinstance(rule, Rule))
 """All of them, in the order in which they stand here."""
 
 

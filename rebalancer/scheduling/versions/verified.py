@@ -205,7 +205,7 @@ def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
             f"moves pods which depend on {_some_names(provisional)}: these may change until the release"
         )
     short = api_version.rpartition("/")[2]
-    rule = next((item for item in RULES if item.name == f"configuration {short}"), None)
+    rule = next((rule for rule in RULES if rule.name == f"configuration {short}"), None)
     if rule is not None and not rule.holds(minor):
         warnings.append(f"scheduler {version} does not read configurations of {short}: that is {rule.range}")
     return tuple(warnings)

@@ -111,9 +111,11 @@ CLEAN = (
     "rebalancer/policy",
     "rebalancer/profiles",
     "rebalancer/run",
+    "rebalancer/scheduling",
     "rebalancer/service",
     "rebalancer/state",
 )
+_BESIDE = ("rebalancer/scheduling/lanes.py",)  # modules in them that are not clean yet
 _OF_THE_LOAD = {("rebalancer/load/report.py", "known")}  # which nodes have a figure, as planning reads it
 
 
@@ -134,12 +136,21 @@ def empty_names(tree: ast.AST) -> set[str]:
     return {name for name in bound_names(tree) if name.lstrip("_") in EMPTY_NAMES}
 
 
+def clean_modules() -> Iterator[Path]:
+    for part in CLEAN:
+        path = ROOT / part
+        if path.suffix == ".py":
+            yield path
+        else:
+            yield from sorted(path.rglob("*.py"))
+
+
 def test_a_name_says_what_the_value_is() -> None:
     empty: set[tuple[str, str]] = set()
-    for part in CLEAN:
-        for path in sorted((ROOT / part).rglob("*.py")):
-            names = empty_names(ast.parse(path.read_text()))
-            empty |= {(path.relative_to(ROOT).as_posix(), name) for name in names}
+    for path in clean_modules():
+        module = path.relative_to(ROOT).as_posix()
+        if module not in _BESIDE:
+            empty |= {(module, name) for name in empty_names(ast.parse(path.read_text()))}
     assert empty == _OF_THE_LOAD
 
 

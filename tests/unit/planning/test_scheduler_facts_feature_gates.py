@@ -78,27 +78,27 @@ def _gates(snapshot: Snapshot, configuration: SchedulerConfiguration = FIRST, **
 )
 def test_gates_are_known_where_the_command_line_is_seen(container: dict[str, Any], gates: Any) -> None:
     found = _gates(_snapshot(container))
-    assert found.known == (gates is not None)
+    assert found.others_are_default == (gates is not None)
     assert found.stated == ({"A": True, "B": False} if gates == "AB" else {})
 
 
 def test_schedulers_that_differ_or_that_nobody_sees_leave_the_gates_unknown() -> None:
     one, other = {"command": ["kube-scheduler"]}, {"command": ["kube-scheduler", "--feature-gates=A=true"]}
-    assert _gates(_snapshot(one, one)).known
-    assert not _gates(_snapshot(one, other)).known
-    assert not _gates(_snapshot(one, {})).known
-    assert not _gates(_snapshot()).known
+    assert _gates(_snapshot(one, one)).others_are_default
+    assert not _gates(_snapshot(one, other)).others_are_default
+    assert not _gates(_snapshot(one, {})).others_are_default
+    assert not _gates(_snapshot()).others_are_default
 
 
 def test_a_second_scheduler_tells_nothing_of_the_first_that_nobody_sees() -> None:
     deployed = _snapshot({"command": ["kube-scheduler"]}, owner=owned_by("ReplicaSet", "load-aware"))
-    assert not _gates(deployed).known
-    assert _gates(deployed, SECOND).known
+    assert not _gates(deployed).others_are_default
+    assert _gates(deployed, SECOND).others_are_default
 
 
 def test_a_gate_that_opens_others_leaves_them_unknown() -> None:
     found = _gates(_snapshot({"args": ["--feature-gates=AllAlpha=true"]}))
-    assert not found.known
+    assert not found.others_are_default
 
 
 def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:

@@ -99,7 +99,7 @@ def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> OtherScores:
         bounds = scores(map(min, sizes)), scores(map(max, sizes))
         random = np.random.default_rng(0)
         tried = [_drawn(random, sizes) for _ in range(_DRAWN_COMBINATIONS)]
-    first = scores(item[0] for item in sizes).tobytes()
+    first = scores(of_image[0] for of_image in sizes).tobytes()
     others = {scores(chosen).tobytes() for chosen in tried} - {first}
     return OtherScores(tuple(np.frombuffer(other, np.int64) for other in sorted(others)), bounds)
 

@@ -82,10 +82,12 @@ class NodeAffinityArguments(Arguments):
     @model_validator(mode="after")
     def _known_keys(self) -> Self:
         kinds = ("required", "preferred")
-        known = {f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in kinds}
-        unknown = next((key for key in self.added_affinity or {} if key not in known), None)
+        expected = {f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in kinds}
+        unknown = next((key for key in self.added_affinity or {} if key not in expected), None)
         if unknown is not None:
-            raise ValueError(f"addedAffinity: unknown field {unknown}; it has {' and '.join(sorted(known))}")
+            raise ValueError(
+                f"addedAffinity: unknown field {unknown}; it has {' and '.join(sorted(expected))}"
+            )
         self._check_terms()
         return self
 

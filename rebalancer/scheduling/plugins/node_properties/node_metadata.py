@@ -99,8 +99,8 @@ class NodeMetadataArguments(Arguments):
             raise ValueError(
                 f"metadataType {self.metadata_type} needs scoringStrategy {' or '.join(strategies)}"
             )
-        rest = _LAYOUT.sub("", self.timestamp_format or _RFC_3339).replace("T", "")
-        if any(character.isalnum() for character in rest):
+        between_parts = _LAYOUT.sub("", self.timestamp_format or _RFC_3339).replace("T", "")
+        if any(character.isalnum() for character in between_parts):
             raise ValueError(
                 f"timestampFormat {self.timestamp_format} is none that rebalancer reads: write it with "
                 f"{', '.join(_LAYOUT_PARTS)} alone, such as {_RFC_3339}"

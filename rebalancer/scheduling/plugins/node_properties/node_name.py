@@ -24,10 +24,10 @@ class NodeName(Plugin):
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 on every node but the one named."""
-        wanted = state.classes[pod_class].spec.node_name
-        if not wanted:
+        node_name = state.classes[pod_class].spec.node_name
+        if not node_name:
             return np.zeros(len(state.nodes), np.int64)
-        return np.array([name != wanted for name in state.nodes.names], np.int64)
+        return np.array([name != node_name for name in state.nodes.names], np.int64)
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         if state.classes.release.has(OLD_NODE_REASONS):

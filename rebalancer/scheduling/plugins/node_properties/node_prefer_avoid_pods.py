@@ -37,8 +37,10 @@ def _avoided(node: Node) -> frozenset[tuple[str, str]]:
         avoided = msgspec.json.decode(text, type=_Annotation).prefer_avoid_pods or ()
     except (ValueError, RecursionError):
         return frozenset()
-    controllers = (item.pod_signature.pod_controller for item in avoided)
-    return frozenset((item.kind, item.uid) for item in controllers if item is not None)
+    controllers = [pods.pod_signature.pod_controller for pods in avoided]
+    return frozenset(
+        (controller.kind, controller.uid) for controller in controllers if controller is not None
+    )
 
 
 class NodePreferAvoidPods(Plugin):

@@ -48,7 +48,7 @@ class NodeResourcesAllocatable(Plugin):
 
     def __init__(self, arguments: AllocatableArguments) -> None:
         self._sign = -1 if arguments.mode == "Least" else 1
-        self._weights = {item.name: item.weight for item in arguments.resources}
+        self._weights = {resource.name: resource.weight for resource in arguments.resources}
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The mean of what is allocatable by weight, negative where the least is preferred."""

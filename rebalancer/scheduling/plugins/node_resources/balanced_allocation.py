@@ -81,11 +81,9 @@ class NodeResourcesBalancedAllocation(Plugin):
             if not asks and release.has(BALANCE_SKIPS_BEST_EFFORT):
                 return None
         of_two = release.has(BALANCE_OF_TWO)
-        counted = (
-            scored_resource(state, own, item, defaults=of_two)
-            for item in (CPU_AND_MEMORY if of_two else self._resources)
-        )
-        resources = tuple(item for item in counted if item is not None)
+        configured = CPU_AND_MEMORY if of_two else self._resources
+        counted = [scored_resource(state, own, resource, defaults=of_two) for resource in configured]
+        resources = tuple(resource for resource in counted if resource is not None)
         table = ScoredTable.of(resources) if len(resources) == 2 and not of_two else None
         return Balanced(resources, of_two, release.has(BALANCE_BEFORE_AND_AFTER), table)
 
@@ -102,13 +100,15 @@ class NodeResourcesBalancedAllocation(Plugin):
             if not balanced.counts_before:
                 return after
             return _gained(after, _balance_table(amounts - table.own, capacity))
-        requested = [item.requested(state, feasible) for item in balanced.resources]
+        requested = [resource.requested(state, feasible) for resource in balanced.resources]
         if balanced.of_two:
             return _balance_of_two(balanced.resources, requested, feasible)
         after = balance(balanced.resources, requested, feasible)
         if not balanced.counts_before:
             return after
-        without = [amount - item.own for amount, item in zip(requested, balanced.resources, strict=True)]
+        without = [
+            amount - resource.own for amount, resource in zip(requested, balanced.resources, strict=True)
+        ]
         return _gained(after, balance(balanced.resources, without, feasible))
 
 
@@ -130,15 +130,17 @@ def _balance_table(requested: IntArray, capacity: IntArray) -> IntArray:
 def balance(resources: Sequence[ScoredResource], requested: Sequence[IntArray], rows: IntArray) -> IntArray:
     """(rows,) the score, given what is requested of each resource."""
     shares: list[FloatArray] = []
-    for item, amount in zip(resources, requested, strict=True):
-        share = np.minimum(amount / item.capacity(rows), 1.0)
-        if item.offered is not None:
-            share = np.where(item.offered[rows], share, 0.0)
+    for resource, amount in zip(resources, requested, strict=True):
+        share = np.minimum(amount / resource.capacity(rows), 1.0)
+        if resource.offered is not None:
+            share = np.where(resource.offered[rows], share, 0.0)
         shares.append(share)
     if not shares:
         return np.full(len(rows), MAX_SCORE, np.int64)
     every = np.ones(len(rows), np.bool_)
-    return _scores(shares, [every if item.offered is None else item.offered[rows] for item in resources])
+    return _scores(
+        shares, [every if resource.offered is None else resource.offered[rows] for resource in resources]
+    )
 
 
 def _balance_of_two(
@@ -149,9 +151,11 @@ def _balance_of_two(
     Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:85.
     """
     shares: list[FloatArray] = []
-    for item, amount in zip(resources, requested, strict=True):
-        share = amount / item.capacity(rows)
-        shares.append(share if item.offered is None else np.where(item.offered[rows], share, 1.0))
+    for resource, amount in zip(resources, requested, strict=True):
+        share = amount / resource.capacity(rows)
+        if resource.offered is not None:
+            share = np.where(resource.offered[rows], share, 1.0)
+        shares.append(share)
     cpu, memory = shares  # every node has a column for them
     score = ((1 - np.abs(cpu - memory)) * float(MAX_SCORE)).astype(np.int64)
     return np.where((cpu >= 1) | (memory >= 1), 0, score)

@@ -129,8 +129,8 @@ class NodeResourcesFit(Plugin):
         """(nodes,) whether there is too little: of pods first, then of each resource that must fit."""
         room = self.room(state, pod_class)
         yield state.pod_count >= room.pods
-        for column, most in room.resources:
-            yield state.requested[:, column] > most
+        for column, highest in room.resources:
+            yield state.requested[:, column] > highest
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
@@ -159,10 +159,10 @@ class NodeResourcesFit(Plugin):
         """The resources of the score, as they count for a class."""
         own = self._own(state, pod_class)
         counted = (
-            scored_resources.scored_resource(state, own, item, defaults=True)
-            for item in self._scored.resources
+            scored_resources.scored_resource(state, own, resource, defaults=True)
+            for resource in self._scored.resources
         )
-        return tuple(item for item in counted if item is not None)
+        return tuple(resource for resource in counted if resource is not None)
 
     @once_a_class
     def _table(self, state: ClusterState, pod_class: int) -> ScoredTable | None:
@@ -217,15 +217,16 @@ class NodeResourcesFit(Plugin):
         """
         total = np.zeros_like(rows)
         weights = np.zeros_like(rows)
-        counting = {item.name: item for item in self.scored_by(state, pod_class)}
+        counting = {scored.name: scored for scored in self.scored_by(state, pod_class)}
         for resource in self._scored.resources:
             offered = np.zeros(len(rows), np.bool_)
             requested = np.zeros_like(rows)
             capacity = np.ones_like(rows)
-            if (item := counting.get(resource.name)) is not None:
-                offered = np.ones(len(rows), np.bool_) if item.offered is None else item.offered[rows]
-                requested = item.requested(state, rows)
-                capacity = item.capacity(rows)
+            scored = counting.get(resource.name)
+            if scored is not None:
+                offered = np.ones(len(rows), np.bool_) if scored.offered is None else scored.offered[rows]
+                requested = scored.requested(state, rows)
+                capacity = scored.capacity(rows)
             if self.is_ratio:
                 full = ~offered | (requested > capacity)
                 free = (capacity - requested) * MAX_SCORE // capacity

@@ -146,20 +146,20 @@ class ScoredTable(msgspec.Struct, frozen=True, eq=False):
         """The resources as one table; None where they are none, or not columns beside each other."""
         first = resources[0] if resources else None
         if first is None or any(
-            item.offered is not None
-            or item.column != first.column + at
-            or item.with_defaults != first.with_defaults
-            for at, item in enumerate(resources)
+            resource.offered is not None
+            or resource.column != first.column + at
+            or resource.with_defaults != first.with_defaults
+            for at, resource in enumerate(resources)
         ):
             return None
-        weights = np.array([[item.weight] for item in resources], np.int64)
+        weights = np.array([[resource.weight] for resource in resources], np.int64)
         return cls(
-            np.array([[item.own] for item in resources], np.int64),
+            np.array([[resource.own] for resource in resources], np.int64),
             weights,
             int(weights.sum()),
             slice(first.column, first.column + len(resources)),
             first.with_defaults,
-            np.array([item.allocatable for item in resources], np.int64),
+            np.array([resource.allocatable for resource in resources], np.int64),
         )
 
     def requested(self, state: ClusterState, rows: IntArray) -> IntArray:

@@ -254,5 +254,5 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
             return np.zeros(len(feasible), np.int64)
         risk = np.maximum(self.risks(state, pod_class, CPU_TYPE), self.risks(state, pod_class, MEMORY_TYPE))
         scores = round_half_away((1 - risk) * float(MAX_SCORE))
-        known = state.nodes.cached(self, "listed", lambda: listed(self._watcher, state.nodes.names))
-        return np.where(known, scores, 0)[feasible]
+        is_listed = state.nodes.cached(self, "listed", lambda: listed(self._watcher, state.nodes.names))
+        return np.where(is_listed, scores, 0)[feasible]

@@ -66,12 +66,15 @@ class Figures(msgspec.Struct, frozen=True, eq=False):
 def figures(watcher: WatcherMetrics | None, names: Sequence[str], kind: str) -> Figures:
     """The figures of the nodes named."""
     nodes = watcher.nodes if watcher else {}
-    by_node = [statistics(nodes.get(name, ()), kind) for name in names]
-    return Figures(
-        np.array([item is not None for item in by_node], np.bool_),
-        np.array([item[0] if item else 0.0 for item in by_node], np.float64),
-        np.array([item[1] if item else 0.0 for item in by_node], np.float64),
-    )
+    has_figures = np.zeros(len(names), np.bool_)
+    averages = np.zeros(len(names))
+    deviations = np.zeros(len(names))
+    for row, name in enumerate(names):
+        statistics_of_node = statistics(nodes.get(name, ()), kind)
+        if statistics_of_node is not None:
+            has_figures[row] = True
+            averages[row], deviations[row] = statistics_of_node
+    return Figures(has_figures, averages, deviations)
 
 
 def listed(watcher: WatcherMetrics | None, names: Sequence[str]) -> BoolArray:

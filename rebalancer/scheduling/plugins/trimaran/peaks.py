@@ -93,14 +93,14 @@ class Peaks(TrimaranPlugin[PeaksArguments]):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """trunc(K1·(e^(K2·predicted) − e^(K2·used))·1e15); 0 without figures and above 100 %."""
         used, k1, k2 = (column[feasible] for column in self._nodes(state))
-        known = ~np.isnan(used)
-        used = np.where(known, used, 0.0)
+        has_figure = ~np.isnan(used)
+        used = np.where(has_figure, used, 0.0)
         spec = state.classes[pod_class].spec
         as_scheduled = state.classes.release.has(PEAKS_REQUESTS)
         own = state.classes.cached(pod_class, self, "cpu", lambda: cpu_request_milli(spec, as_scheduled))
         capacity = state.nodes.table.capacity[feasible, CPU]
         predicted = predicted_utilization(used, capacity, own, np.zeros_like(capacity))
-        counted = known & (predicted <= MAX_SCORE)
+        counted = has_figure & (predicted <= MAX_SCORE)
         predicted = np.where(counted, predicted, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             rise = k1 * (np.exp(k2 * predicted) - np.exp(k2 * used)) * 1e15

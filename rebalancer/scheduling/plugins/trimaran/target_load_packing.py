@@ -101,9 +101,10 @@ def predicted_utilization(
 
 def first_utilization(metrics: tuple[Metric, ...]) -> float | None:
     """The first CPU figure that is an average or the latest one; None when there is none."""
-    return next(
-        (item.value for item in metrics if item.type == CPU_TYPE and item.operator in (AVERAGE, LATEST)), None
-    )
+    for metric in metrics:
+        if metric.type == CPU_TYPE and metric.operator in (AVERAGE, LATEST):
+            return metric.value
+    return None
 
 
 class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
@@ -161,11 +162,12 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         return classes.cached(pod_class, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
     @once_a_cluster
-    def _known(self, state: ClusterState) -> tuple[BoolArray, FloatArray]:
+    def _utilization(self, state: ClusterState) -> tuple[BoolArray, FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
         nodes = self._watcher.nodes if self._watcher else {}
-        of_names = (nodes.get(name, ()) for name in state.nodes.names)
-        used = np.array([first_utilization(item[::-1]) for item in of_names], np.float64)  # the last counts
+        by_node = [nodes.get(name, ()) for name in state.nodes.names]
+        # The last figure counts.
+        used = np.array([first_utilization(figures[::-1]) for figures in by_node], np.float64)
         return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
 
     def _missing(self, state: ClusterState) -> IntArray:
@@ -183,11 +185,11 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         return missing
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
-        return self._known(state)[0]
+        return self._utilization(state)[0]
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""
-        known, used = self._known(state)
+        has_figure, used = self._utilization(state)
         predicted = predicted_utilization(
             used[feasible],
             state.nodes.table.capacity[feasible, CPU],
@@ -195,4 +197,4 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
             self._missing(state)[feasible],
         )
         scores = packing_score(predicted, float(self._arguments.target_utilization))
-        return np.where(known[feasible], scores, 0)
+        return np.where(has_figure[feasible], scores, 0)

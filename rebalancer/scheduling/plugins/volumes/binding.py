@@ -255,7 +255,7 @@ class VolumeBindingArguments(Arguments):
 _DEFAULT_SHAPE = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=100, score=0))
 
 
-class _Found(msgspec.Struct, frozen=True, eq=False):
+class _Choice(msgspec.Struct, frozen=True, eq=False):
     """The volumes that a claim would take, each with (nodes,) where, and where one has to be made."""
 
     claim: PersistentVolumeClaim
@@ -349,15 +349,15 @@ class VolumeBinding(Plugin):
                 for claim in self._claims(state, pod_class).to_bind
                 if assumed.selected_node(claim) is None and not assumed.has_volume(claim)
             ]
-            for found in self._found(state, left, assumed):
-                if found.unclear[node]:
-                    choices = (assumed.volumes[name] for name in found.choices)
+            for choice in self._choices(state, left, assumed):
+                if choice.unclear[node]:
+                    choices = (assumed.volumes[name] for name in choice.choices)
                     assumed.perhaps_taken.update(
                         volume.metadata.name for volume in choices if reachable(state, volume)[node]
                     )
                     continue
-                volume = next((item for item, here in found.volumes if here[node]), None)
-                assumed.take(found.claim, volume, state.nodes.names[node])
+                volume = next((candidate for candidate, here in choice.volumes if here[node]), None)
+                assumed.take(choice.claim, volume, state.nodes.names[node])
         return assumed
 
     def _bound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
@@ -380,20 +380,20 @@ class VolumeBinding(Plugin):
             node = assumed.selected_node(claim)
             if node is not None:
                 wanted_elsewhere |= np.array([name != node for name in state.nodes.names], np.bool_)
-        for found in self._found(state, claims, assumed):  # the first claim that fails on a node says why
-            codes = np.where((codes == 0) & found.to_make, self._provision(state, found.claim), codes)
+        for choice in self._choices(state, claims, assumed):  # the first claim that fails on a node says why
+            codes = np.where((codes == 0) & choice.to_make, self._provision(state, choice.claim), codes)
         return np.where(wanted_elsewhere, _NONE_FREE, codes)
 
-    def _found(
+    def _choices(
         self, state: ClusterState, claims: Sequence[PersistentVolumeClaim], assumed: Assumed
-    ) -> list[_Found]:
+    ) -> list[_Choice]:
         """The free volumes that claims would take, those with a selected node first, then the smallest.
 
         No volume is taken twice on a node, except where one of several is taken that matter to a later claim.
         """
         everywhere = np.ones(len(state.nodes), np.bool_)
-        found = [
-            _Found(claim, (), everywhere, ~everywhere, frozenset(), False)
+        choices_of_claims = [
+            _Choice(claim, (), everywhere, ~everywhere, frozenset(), False)
             for claim in claims
             if assumed.selected_node(claim) is not None
         ]
@@ -418,20 +418,22 @@ class VolumeBinding(Plugin):
                     if volume.metadata.name in assumed.perhaps_taken and free.any():
                         # It takes one of these, or else a larger one.
                         unclear |= free
-                        choices.update(item.metadata.name for item in candidates)
+                        choices.update(candidate.metadata.name for candidate in candidates)
                     volumes.append((volume, unmatched & free))
                     unmatched &= ~free
                 several_kinds = np.sum(list(kinds.values()), axis=0) > 1
                 if several_kinds.any():
                     unclear |= several_kinds
-                    choices.update(item.metadata.name for item in equally_large)
+                    choices.update(alternative.metadata.name for alternative in equally_large)
             # Claims that every choice suits, or none, find the same whichever is taken.
             contested = any(_suits_some(later, choices) for later in by_claim[number + 1 :])
             for volume, here in volumes:
                 certain = here & ~unclear if contested else here
                 taken[volume.metadata.name] |= certain
-            found.append(_Found(claim, tuple(volumes), unmatched, unclear, frozenset(choices), contested))
-        return found
+            choices_of_claims.append(
+                _Choice(claim, tuple(volumes), unmatched, unclear, frozenset(choices), contested)
+            )
+        return choices_of_claims
 
     def leaves_open(self, state: ClusterState, pod_class: int) -> str:
         """A claim could take a volume that another claim may have taken."""
@@ -440,9 +442,9 @@ class VolumeBinding(Plugin):
             return ""
 
         def is_open(assumed: Assumed) -> bool:
-            found = self._found(state, claims, assumed)
-            names = {volume.metadata.name for item in found for volume, _ in item.volumes}
-            return bool(names & assumed.perhaps_taken) or any(item.contested for item in found)
+            choices = self._choices(state, claims, assumed)
+            names = {volume.metadata.name for choice in choices for volume, _ in choice.volumes}
+            return bool(names & assumed.perhaps_taken) or any(choice.contested for choice in choices)
 
         return _TAKEN_BY_CHANCE if self._assuming(state, pod_class, "open", is_open) else ""
 
@@ -494,31 +496,31 @@ class VolumeBinding(Plugin):
     ) -> tuple[IntArray, IntArray]:
         """By storage class: what is requested of what there is, of free volumes or else of capacities."""
         nodes = len(state.nodes)
-        found = self._found(state, claims, assumed)
-        names = list(dict.fromkeys(class_name(item.claim) for item in found))
-        requested, least, most = np.zeros((3, len(names), nodes), np.int64)
+        choices = self._choices(state, claims, assumed)
+        names = list(dict.fromkeys(class_name(choice.claim) for choice in choices))
+        requested, smallest, largest = np.zeros((3, len(names), nodes), np.int64)
         counts = np.zeros((len(names), nodes), np.bool_)
         bound = np.zeros(nodes, np.bool_)
-        for item in found:
-            at = names.index(class_name(item.claim))
-            size = units_of(claim_size(item.claim) or Fraction(0))
-            for volume, here in item.volumes:
+        for choice in choices:
+            at = names.index(class_name(choice.claim))
+            size = units_of(claim_size(choice.claim) or Fraction(0))
+            for volume, here in choice.volumes:
                 requested[at, here] += size
-                most[at, here] += units_of(_size(volume))
+                largest[at, here] += units_of(_size(volume))
                 counts[at] |= here
                 bound |= here
-        least[:] = most
-        for item in found:
-            at = names.index(class_name(item.claim))
-            size = units_of(claim_size(item.claim) or Fraction(0))
-            lowest, highest, published = self._published(state, item.claim)
-            here = item.to_make & published & ~bound
+        smallest[:] = largest
+        for choice in choices:
+            at = names.index(class_name(choice.claim))
+            size = units_of(claim_size(choice.claim) or Fraction(0))
+            lowest, highest, published = self._published(state, choice.claim)
+            here = choice.to_make & published & ~bound
             requested[at, here] += size
-            least[at, here] = lowest[here]
-            most[at, here] = highest[here]
+            smallest[at, here] = lowest[here]
+            largest[at, here] = highest[here]
             counts[at] |= here
         scores = []
-        for capacity in (least, most):
+        for capacity in (smallest, largest):
             used = 100 * requested // np.maximum(capacity, 1)
             used = np.where((capacity == 0) | (requested > capacity), 100, used)
             total = np.where(counts, on_shape(self._shape, used), 0).sum(axis=0)
@@ -548,14 +550,16 @@ class VolumeBinding(Plugin):
         """Volumes to try in turn: the one reserved for the claim alone, else free ones, smallest first."""
         if size is None:
             return ()
-        same_class = [item for item in volumes.values() if class_name(item) == class_name(claim)]
+        same_class = [volume for volume in volumes.values() if class_name(volume) == class_name(claim)]
         reserved = [
-            item for item in same_class if is_reserved_for(item, claim) and is_large_enough(item, claim, size)
+            volume
+            for volume in same_class
+            if is_reserved_for(volume, claim) and is_large_enough(volume, claim, size)
         ]
         if reserved:
             return reserved[:1]
-        free = [item for item in same_class if suits(item, claim, size)]
-        return sorted(free, key=lambda item: (_size(item), item.metadata.name))
+        free = [volume for volume in same_class if suits(volume, claim, size)]
+        return sorted(free, key=lambda volume: (_size(volume), volume.metadata.name))
 
     def _provision(self, state: ClusterState, claim: PersistentVolumeClaim) -> IntArray:
         """(nodes,) 0 where a volume can be made for the claim."""

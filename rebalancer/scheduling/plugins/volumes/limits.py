@@ -64,7 +64,7 @@ class NodeVolumeLimits(Plugin):
         kinds = kinds or (cls.kinds_for_claims if inline else ())
         return (*kinds, CSI_DRIVERS) if kinds and objects.release.has(VOLUME_LIMIT_SCALING) else kinds
 
-    def _wanted(self, state: ClusterState, pod_class: int) -> Mapping[str, Sequence[UniqueVolume]]:
+    def _by_driver(self, state: ClusterState, pod_class: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
         for volume in state.classes.csi_volumes[pod_class]:
             by_driver.setdefault(volume.driver, []).append(volume)
@@ -95,7 +95,8 @@ class NodeVolumeLimits(Plugin):
         missing = np.zeros(len(state.nodes), np.int64)
         limits = self._limits(state)
         scaling = state.classes.release.has(VOLUME_LIMIT_SCALING)
-        for code, (driver, volumes) in enumerate(self._wanted(state, pod_class).items(), start=_TOO_MANY + 1):
+        by_driver = self._by_driver(state, pod_class)
+        for code, (driver, volumes) in enumerate(by_driver.items(), start=_TOO_MANY + 1):
             declared = state.classes.volumes.drivers.get(driver)
             if scaling and declared is not None and declared.spec.prevent_pod_scheduling_if_missing:
                 missing[(missing == 0) & ~self._runs(state, driver)] = code
@@ -110,7 +111,7 @@ class NodeVolumeLimits(Plugin):
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         if code == _TOO_MANY:
             return self.reasons[code]
-        driver = list(self._wanted(state, pod_class))[code - _TOO_MANY - 1]
+        driver = list(self._by_driver(state, pod_class))[code - _TOO_MANY - 1]
         return f"{driver} CSI driver is not installed on the node"
 
     def _runs(self, state: ClusterState, driver: str) -> BoolArray:

@@ -269,13 +269,15 @@ def test_a_version_of_which_nothing_was_read_is_never_acted_on(version: str) -> 
 def test_an_unknown_gate_makes_the_pods_it_concerns_unpredictable_and_no_others(
     version: str, pod: dict[str, Any], unknown: str
 ) -> None:
-    release = Release.of(version, FeatureGates({}, known=False))
+    release = Release.of(version, FeatureGates({}, others_are_default=False))
     reason = unpredictable_rule(release, a_class(**pod))
     assert unknown in reason
     assert bool(reason) is bool(unknown)
     if unknown:
         assert "scheduler.featureGates" in reason
-        stated = Release.of(version, FeatureGates({unknown: False, "VolumeLimitScaling": False}, known=False))
+        stated = Release.of(
+            version, FeatureGates({unknown: False, "VolumeLimitScaling": False}, others_are_default=False)
+        )
         assert unpredictable_rule(stated, a_class(**pod)) == ""
 
 
