@@ -125,7 +125,7 @@ class Answers(msgspec.Struct, eq=False):
     _classes: ClassIndex = msgspec.field(default_factory=ClassIndex)
     _pods: PodsInJson | None = None
     _asked: Key | None = None  # the pod asked about last
-    _said: set[str] = set()
+    _noted: set[str] = set()
 
     def prioritize(self, body: bytes) -> bytes:
         """The scores of the nodes named. Raises RequestError."""
@@ -215,8 +215,8 @@ class Answers(msgspec.Struct, eq=False):
             try:
                 answer = compute(pod_class)
             except Exception as error:  # noqa: BLE001 - an installed plugin may raise anything
-                if score.plugin.name not in self._said:
-                    self._said.add(score.plugin.name)
+                if score.plugin.name not in self._noted:
+                    self._noted.add(score.plugin.name)
                     LOGGER.error("%s fails: %s: %.200s", score.plugin.name, type(error).__name__, error)
         if answer is None:
             self._neutral.labels(score.plugin.name).inc()

@@ -239,7 +239,7 @@ class Refresher(msgspec.Struct, eq=False):
             raise InputError(f"{name} cannot be made: {type(error).__name__}: {error!s:.200}") from error
         assert isinstance(plugin, ExtenderScore)
         sources: list[object] = [
-            (item.address, item.query) for item in queries_of(configuration, profile, name)
+            (query.address, query.query) for query in queries_of(configuration, profile, name)
         ]
         if Input.WATCHER in description.inputs:
             sources.append(getattr(profile.argument(name), "watcher_address", ""))

@@ -123,10 +123,14 @@ def show_agreement(fleet: Sequence[Cluster], output: Output, seconds: float, dec
     stop = StopRequest()
 
     def row(name: str, options: PlanOptions) -> ClusterRow:
-        found = watch_agreement(options, seconds, decisions, lambda *_: None, gate.open, stop)
-        why = found.suspects[0].sentence if found.suspects else ""
+        agreement = watch_agreement(options, seconds, decisions, lambda *_: None, gate.open, stop)
+        why = agreement.suspects[0].sentence if agreement.suspects else ""
         return ClusterRow(
-            cluster=name, decisions=found.decisions, landed=found.landed, held_by=why, answer=found
+            cluster=name,
+            decisions=agreement.decisions,
+            landed=agreement.landed,
+            held_by=why,
+            answer=agreement,
         )
 
     if len(fleet) > MAX_FOLLOWED:

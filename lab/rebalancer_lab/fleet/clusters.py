@@ -41,16 +41,16 @@ def clusters_of(options: PlanOptions, contexts: Sequence[str]) -> tuple[Cluster,
         policy_of(options)  # a mistake in it is one error, and not one of each cluster
         return tuple((name, replace(options, context=name)) for name in contexts)
     pattern = str(options.source)
-    found = sorted(glob.glob(pattern))  # noqa: PTH207 - the pattern may be absolute
-    if not 0 < len(found) <= MAX_CLUSTERS:
-        wrong = f"matches more than {MAX_CLUSTERS} clusters" if found else "matches nothing"
+    paths = sorted(glob.glob(pattern))  # noqa: PTH207 - the pattern may be absolute
+    if not 0 < len(paths) <= MAX_CLUSTERS:
+        wrong = f"matches more than {MAX_CLUSTERS} clusters" if paths else "matches nothing"
         raise InputError(wrong, where=pattern[:200], hint="give a pattern such as --from 'recorded/*'")
     policy_of(options)
     fixed = Path(pattern).parent
     while _WILDCARDS.intersection(str(fixed)):
         fixed = fixed.parent
     return tuple(
-        (named(Path(path).relative_to(fixed)), replace(options, source=Path(path))) for path in found
+        (named(Path(path).relative_to(fixed)), replace(options, source=Path(path))) for path in paths
     )
 
 

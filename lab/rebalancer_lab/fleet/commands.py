@@ -24,7 +24,9 @@ def fleet() -> None:
 
 
 @fleet.command()
-@several_clusters({field: item for field, item in PLAN_OF_EACH.items() if field != "state_path"})
+@several_clusters(
+    {field: plan_option for field, plan_option in PLAN_OF_EACH.items() if field != "state_path"}
+)
 @output_options(*ROW_FORMATS)
 def plan(fleet: tuple[Cluster, ...], output: Output) -> int:
     """Plan for each cluster: hot nodes, movable pods, moves, and what blocks more. Only reads.
@@ -47,7 +49,11 @@ def plan(fleet: tuple[Cluster, ...], output: Output) -> int:
 @option("--decisions", click.IntRange(1), "N", "Stop after so many decisions of a cluster.")
 @several_clusters(
     {
-        **{field: item for field, item in LIVE_PLAN.items() if field not in ("now", "context", "state_path")},
+        **{
+            field: plan_option
+            for field, plan_option in LIVE_PLAN.items()
+            if field not in ("now", "context", "state_path")
+        },
         "contexts": CONTEXTS,
     }
 )

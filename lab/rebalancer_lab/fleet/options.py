@@ -36,7 +36,7 @@ CONTEXTS = option(
     shell_complete=completion.contexts,
 )
 PLAN_OF_EACH: Mapping[str, Option] = {
-    **{field: item for field, item in PLAN.items() if field not in ("source", "context")},
+    **{field: plan_option for field, plan_option in PLAN.items() if field not in ("source", "context")},
     "source": SOURCES,
     "contexts": CONTEXTS,
 }
@@ -80,18 +80,18 @@ def fleet_options(
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def wrapped(options: PlanOptions, contexts: tuple[str, ...] = (), **values: Any) -> Any:
-            one = replace(options, context=contexts[0]) if contexts else options
-            check_options(one)
+            first_options = replace(options, context=contexts[0]) if contexts else options
+            check_options(first_options)
             fleet: tuple[Cluster, ...] = ()
-            source = one.source
+            source = first_options.source
             pattern = source is not None and glob.has_magic(str(source)) and not files.is_there(source)
             if pattern or len(set(contexts)) > 1:
                 from rebalancer_lab.fleet.clusters import clusters_of  # noqa: PLC0415 - not for --help
 
-                fleet = clusters_of(one, contexts)
+                fleet = clusters_of(first_options, contexts)
             if fleet:
                 _refuse_others(allowed)
-            return command(options=one, fleet=fleet, **values)
+            return command(options=first_options, fleet=fleet, **values)
 
         return plan_options(**options)(wrapped)  # type: ignore[return-value] # under the command's name
 

@@ -108,7 +108,7 @@ class PolicyTestReport(Value, frozen=True):
     @property
     def failed(self) -> int:
         """How many assertions do not hold."""
-        return sum(1 for item in self.assertions if not item.holds)
+        return sum(1 for assertion in self.assertions if not assertion.holds)
 
 
 def parse_policy_test(text: str, source: str) -> PolicyTest:
@@ -145,12 +145,16 @@ class _Checks:
         yield from self._of_pods("mustMove", test.must_move, stay=False)
         yield from self._of_pods("mustStay", test.must_stay, stay=True)
         moves = len(self._plan.moves)
-        most = test.max_evictions
-        least = test.min_evictions
-        if most is not None:
-            yield _assertion(f"maxEvictions: {most}", moves <= most, f"the plan has {moves}")
-        if least is not None:
-            yield _assertion(f"minEvictions: {least}", moves >= least, f"the plan has {moves}")
+        max_evictions = test.max_evictions
+        min_evictions = test.min_evictions
+        if max_evictions is not None:
+            yield _assertion(
+                f"maxEvictions: {max_evictions}", moves <= max_evictions, f"the plan has {moves}"
+            )
+        if min_evictions is not None:
+            yield _assertion(
+                f"minEvictions: {min_evictions}", moves >= min_evictions, f"the plan has {moves}"
+            )
         yield from self._nodes("hotNodes", test.hot_nodes, _why_not_hot)
         yield from self._nodes("coolNodes", test.cool_nodes, _why_not_cool)
         yield from self._nodes("relievedNodes", test.relieved_nodes, _why_not_relieved)
@@ -178,7 +182,7 @@ class _Checks:
         if pattern.count("/") == 2:
             kind = parse_subject(pattern).kind
             name = pattern.partition("/")[2]
-        wanted = name if kind == "pod" else f"/{kind}/".join(name.split("/"))
+        name_pattern = name if kind == "pod" else f"/{kind}/".join(name.split("/"))
 
         def names(row: PodRow) -> tuple[str, ...]:
             """Its own, or those of its controller and of the workload that this one belongs to."""
@@ -187,7 +191,7 @@ class _Checks:
             return (pods.full_name(row),) if kind == "pod" else (self._workloads.of(row).key, of_owner)
 
         def is_named(row: PodRow) -> bool:
-            return any(fnmatchcase(name, wanted) for name in names(row))
+            return any(fnmatchcase(name, name_pattern) for name in names(row))
 
         return [row for row in map(PodRow, range(len(pods))) if is_named(row)]
 

@@ -51,7 +51,9 @@ def check(
 
     if fleet:
         tests = read_tests(files, [name for name, _ in fleet])
-        by_cluster = ask_fleet(fleet, lambda name, one: check_policy(one, tests, name), not_read)
+        by_cluster = ask_fleet(
+            fleet, lambda name, cluster_options: check_policy(cluster_options, tests, name), not_read
+        )
         reports = tuple(report for of_cluster in by_cluster for report in of_cluster)
     else:
         name = options.context or (named(Path(options.source.name)) if options.source else "")

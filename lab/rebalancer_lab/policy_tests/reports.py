@@ -31,11 +31,11 @@ def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text
             lines.message(f"{report.cluster}: {report.error}", 0, "red")
             continue
         lines.headline("", f"{report.file}: policy {report.policy} on {report.source}")
-        for item in report.assertions:
-            mark, colour = ("  holds ", "green") if item.holds else ("  fails ", "red")
-            lines.labelled(mark, item.assertion, label_style=colour)
-            if not item.holds:
-                lines.message(item.because, 8, "dim")
+        for checked in report.assertions:
+            mark, colour = ("  holds ", "green") if checked.holds else ("  fails ", "red")
+            lines.labelled(mark, checked.assertion, label_style=colour)
+            if not checked.holds:
+                lines.message(checked.because, 8, "dim")
     total = sum(len(report.assertions) for report in tests.reports)
     unread = sum(bool(report.error) for report in tests.reports)
     verdict = f"{tests.failed} failed" if tests.failed else "all hold"
@@ -57,12 +57,12 @@ def junit_xml(reports: Sequence[PolicyTestReport]) -> str:
         if report.error:
             error = f'<error message="{_text(report.error)}"/>'
             lines.append(f'    <testcase classname="cluster" name="is read">{error}</testcase>')
-        for item in report.assertions:
-            case = f'<testcase classname="{_text(report.policy)}" name="{_text(item.assertion)}"'
-            if item.holds:
+        for checked in report.assertions:
+            case = f'<testcase classname="{_text(report.policy)}" name="{_text(checked.assertion)}"'
+            if checked.holds:
                 lines.append(f"    {case}/>")
             else:
-                lines.append(f'    {case}><failure message="{_text(item.because)}"/></testcase>')
+                lines.append(f'    {case}><failure message="{_text(checked.because)}"/></testcase>')
         lines.append("  </testsuite>")
     return "\n".join([*lines, "</testsuites>", ""])
 

@@ -28,7 +28,7 @@ from rebalancer.observe.plan_options import PlanOptions
     show_default=True,
 )
 @option("--decisions", click.IntRange(1), "N", "Stop after so many decisions.")
-@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
+@plan_options(**{field: plan_option for field, plan_option in LIVE_PLAN.items() if field != "now"})
 @output_options(*DOCUMENT_FORMATS)
 def shadow(other: Path, seconds: float, decisions: int | None, options: PlanOptions, output: Output) -> None:
     """Follow the cluster, and compute where another configuration would place each pod. Only reads.

@@ -11,11 +11,11 @@ from rebalancer.reporting.words import plain, words
 from rebalancer_lab.shadow.tally import Elsewhere, Shadow
 
 
-def shadow_table(found: Shadow, style: Style = Style()) -> Text:
+def shadow_table(answer: Shadow, style: Style = Style()) -> Text:
     """The other configuration, then how far its figures can be trusted."""
     lines = Lines(style)
-    _write_elsewhere(lines, found.shadow)
-    agreement = found.agreement
+    _write_elsewhere(lines, answer.shadow)
+    agreement = answer.agreement
     share = f" ({agreement.share:.2%})" if agreement.share is not None else ""
     lines.message(f"{headline(agreement.decisions, agreement.landed)}{share}", 0, "dim")
     lines.message(f"cluster {words(agreement.source)}", 2, "dim")

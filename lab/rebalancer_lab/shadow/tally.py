@@ -60,15 +60,15 @@ class ShadowTally:
 
     def add(self, decisions: Iterable[Decision], snapshot: Snapshot) -> None:
         """Count decisions of the other configuration; ``snapshot`` is the cluster after them."""
-        for item in decisions:
-            if item.result is Result.UNPREDICTABLE or not item.nodes:
+        for decision in decisions:
+            if decision.result is Result.UNPREDICTABLE or not decision.nodes:
                 continue
             self._compared += 1
-            self._expected += 1.0 - item.chance
-            best = max(item.nodes, key=lambda node: node.chance)
-            if not item.chance and best.chance and len(self._nodes) < MAX_PODS:
+            self._expected += 1.0 - decision.chance
+            best = max(decision.nodes, key=lambda node: node.chance)
+            if not decision.chance and best.chance and len(self._nodes) < MAX_PODS:
                 self._elsewhere += 1
-                self._nodes[item.uid] = best.node
+                self._nodes[decision.uid] = best.node
                 if best.node in self._arrivals or len(self._arrivals) < MAX_ARRIVALS:
                     self._arrivals[best.node] += 1
         alive = set(snapshot.pods.uids)

@@ -388,7 +388,7 @@ def _spread(cluster: SimulatedCluster, inputs: PlanningInputs, hot_above: FloatA
     of_all = {name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)}
     known = {name: column for name, column in of_all.items() if len(column)}
     over = np.count_nonzero((percent[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))
-    is_some = bool(cluster.known.any())
+    is_some = bool(cluster.has_load.any())
     hot = None
     if hot_above is not None and is_some:
         hot = int(np.count_nonzero((cluster.percent(pods_leaving(inputs)) > hot_above).any(axis=1)))

@@ -48,8 +48,8 @@ def _evictions(run: PolicyRun) -> list[float]:
 
 def _charts(simulation: Simulation) -> list[CycleChart | None]:
     runs = dict(zip(_names(simulation), simulation.runs, strict=True))
-    most = max((len(run.cycles) for run in runs.values()), default=0)
-    cycles = [str(number) for number in range(1, most + 1)]
+    last_cycle = max((len(run.cycles) for run in runs.values()), default=0)
+    cycles = [str(number) for number in range(1, last_cycle + 1)]
     moments = [*cycles, "end"]
     before = "before each cycle and after the last"
 

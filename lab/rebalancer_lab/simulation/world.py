@@ -60,8 +60,10 @@ class PodLoad(msgspec.Struct, eq=False, dict=True):
         """One step of time."""
         self._steps += 1
         if self._shape.noise:
-            kept = math.exp(-STEP_SECONDS / _CORRELATION_SECONDS)
-            self._deviation = kept * self._deviation + math.sqrt(1 - kept * kept) * self._draw()
+            correlation = math.exp(-STEP_SECONDS / _CORRELATION_SECONDS)
+            self._deviation = (
+                correlation * self._deviation + math.sqrt(1 - correlation * correlation) * self._draw()
+            )
 
 
 _RUNNING = PHASES.index("Running")
@@ -76,7 +78,7 @@ class SimulatedCluster:
         self._shape = shape
         pods = inputs.snapshot.pods
         self.now = inputs.now
-        self.known = inputs.load.known  # (nodes,) has a figure of all that is required, which stays so
+        self.has_load = inputs.load.known  # (nodes,) has a figure of all that is required, which stays so
         self.node = pods.node.copy()  # (pods,) row of the node, -1 unbound
         self.pod_class = pods.pod_class.copy()
         self.gone = np.zeros(len(pods), np.bool_)  # (pods,) was terminating when recorded
@@ -237,13 +239,13 @@ class SimulatedCluster:
 
 
 def _updated(
-    item: scheduler_view.Metric, row: int, figures: Mapping[str, FloatArray]
+    metric: scheduler_view.Metric, row: int, figures: Mapping[str, FloatArray]
 ) -> scheduler_view.Metric:
-    column = {scheduler_view.CPU_TYPE: 0, scheduler_view.MEMORY_TYPE: 1}.get(item.type)
-    values = figures.get(item.operator)
+    column = {scheduler_view.CPU_TYPE: 0, scheduler_view.MEMORY_TYPE: 1}.get(metric.type)
+    values = figures.get(metric.operator)
     if row < 0 or column is None or values is None or np.isnan(values[row, column]):
-        return item
-    return scheduler_view.Metric(item.type, item.operator, float(values[row, column]))
+        return metric
+    return scheduler_view.Metric(metric.type, metric.operator, float(values[row, column]))
 
 
 def _base_usage(inputs: PlanningInputs) -> FloatArray:

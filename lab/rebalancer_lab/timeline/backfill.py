@@ -130,20 +130,20 @@ class Objects:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self._pods = {item["metadata"]["uid"]: item for item in _items(recording, PODS.plural)}
-        self.nodes = {item["metadata"]["name"]: item for item in _items(recording, NODES.plural)}
+        self._pods = {pod["metadata"]["uid"]: pod for pod in _items(recording, PODS.plural)}
+        self.nodes = {node["metadata"]["name"]: node for node in _items(recording, NODES.plural)}
         self._siblings: dict[tuple[str, str, str], Item] = {}
-        for item in self._pods.values():
-            for owner in item["metadata"].get("ownerReferences") or ():
-                key = item["metadata"]["namespace"], owner["kind"], owner["name"]
-                self._siblings.setdefault(key, item)
+        for pod in self._pods.values():
+            for owner in pod["metadata"].get("ownerReferences") or ():
+                key = pod["metadata"]["namespace"], owner["kind"], owner["name"]
+                self._siblings.setdefault(key, pod)
         for kind in (REPLICA_SETS, STATEFUL_SETS):
-            for item in _items(recording, kind.plural):
-                self._add_template(kind.name, kind.api_version, item)
+            for workload in _items(recording, kind.plural):
+                self._add_template(kind.name, kind.api_version, workload)
         self._addresses: dict[str, str] = {
             address["address"]: name
-            for name, item in self.nodes.items()
-            for address in (item.get("status") or {}).get("addresses") or ()
+            for name, node in self.nodes.items()
+            for address in (node.get("status") or {}).get("addresses") or ()
             if address.get("address")  # a node may have one that is empty, which is not written then
         }
         self._counted: dict[str, list[Item]] = {}
@@ -157,9 +157,9 @@ class Objects:
             self._counted[plural] = _items(self.recording, plural)
         return self._counted[plural]
 
-    def _add_template(self, kind: str, version: str, item: Item) -> None:
-        metadata = item["metadata"]
-        template = item["spec"].get("template")
+    def _add_template(self, kind: str, version: str, workload: Item) -> None:
+        metadata = workload["metadata"]
+        template = workload["spec"].get("template")
         if not template:
             return
         owner = {"apiVersion": version, "kind": kind, "name": metadata["name"], "controller": True}
@@ -185,16 +185,17 @@ class Objects:
 
     def base(self, namespace: str, uid: str, kind: str, name: str) -> Item:
         """What is known of a pod besides what metrics say."""
-        found = self._pods.get(uid)
-        if found is not None:
+        pod = self._pods.get(uid)
+        if pod is not None:
             self.seen[uid] = "itself"
-            return found
-        found = self._siblings.get((namespace, kind, name))
-        if found is not None:
+            return pod
+        sibling = self._siblings.get((namespace, kind, name))
+        if sibling is not None:
             self.seen[uid] = "sibling"
-            return found
+            return sibling
         if self.seen.get(uid) != UNKNOWN_SCHEDULER:
-            self.unknown[f"{namespace}/{kind}/{name}" if kind else f"{namespace}/ of no controller"] += 1
+            workload = f"{namespace}/{kind}/{name}" if kind else f"{namespace}/ of no controller"
+            self.unknown[workload] += 1
         self.seen[uid] = UNKNOWN_SCHEDULER
         owners = [
             {"apiVersion": "v1", "kind": kind, "name": name, "uid": f"{kind}/{name}", "controller": True}
@@ -218,14 +219,14 @@ class Moments:
 
     def observation(self, moment: float, like: Observation) -> Observation:
         """What would have been observed then. Raises InputError where Prometheus has nothing of it."""
-        found = {name: self._asked(query, moment) for name, query in _STATE.items()}
+        samples = {name: self._asked(query, moment) for name, query in _STATE.items()}
         for name, query in zip(_NEEDED, ("info", "allocatable"), strict=True):
-            if not found[query]:
+            if not samples[query]:
                 raise InputError(f"Prometheus has no {name} of {times.render(moment)}")
-        nodes = self._nodes(found)
+        nodes = self._nodes(samples)
         if not nodes:
             raise InputError(f"Prometheus names no node in {_NEEDED[1]} of {times.render(moment)}")
-        pods = self._pods(found, nodes)
+        pods = self._pods(samples, nodes)
         listings = {
             **self._objects.recording.listings,
             **self._counted(moment),
@@ -245,41 +246,43 @@ class Moments:
         return replace(like, snapshot=snapshot, figures=RawFigures({}, {}, book), now=moment, live=False)
 
     def _asked(self, query: str, moment: float) -> list[Sample]:
-        found = self._history.at(query, moment)
-        return [_as_exported(item) for item in found if 0 <= item.value <= _MAX_FIGURE]
+        samples = self._history.at(query, moment)
+        return [_as_exported(sample) for sample in samples if 0 <= sample.value <= _MAX_FIGURE]
 
     def _counted(self, moment: float) -> dict[str, Listing]:
         """The kinds of which counts are known, with those of the moment."""
         changed: dict[str, list[Item]] = {}
         for kind, label, (part, field), metric in _COUNTS:
             values = {
-                (item.labels.get("namespace", ""), item.labels.get(label)): item.value
-                for item in self._asked(metric, moment)
+                (sample.labels.get("namespace", ""), sample.labels.get(label)): sample.value
+                for sample in self._asked(metric, moment)
             }
-            items = changed.get(kind.plural) or self._objects.of(kind.plural)
-            if values:
-                changed[kind.plural] = [
-                    item
-                    if (value := values.get((item["metadata"]["namespace"], item["metadata"]["name"])))
-                    is None
-                    else {**item, part: {**(item.get(part) or {}), field: round(value)}}
-                    for item in items
-                ]
-        return {plural: _listing(plural, items) for plural, items in changed.items()}
+            if not values:
+                continue
+            counted: list[Item] = []
+            for workload in changed.get(kind.plural) or self._objects.of(kind.plural):
+                metadata = workload["metadata"]
+                count = values.get((metadata["namespace"], metadata["name"]))
+                if count is None:
+                    counted.append(workload)
+                else:
+                    counted.append({**workload, part: {**(workload.get(part) or {}), field: round(count)}})
+            changed[kind.plural] = counted
+        return {plural: _listing(plural, workloads) for plural, workloads in changed.items()}
 
-    def _nodes(self, found: Mapping[str, list[Sample]]) -> dict[str, Item]:
+    def _nodes(self, samples: Mapping[str, list[Sample]]) -> dict[str, Item]:
         amounts: dict[str, dict[str, dict[str, str]]] = defaultdict(
             lambda: {"allocatable": {}, "capacity": {}}
         )
         for column in ("allocatable", "capacity"):
-            for item in found[column]:
-                resource = _resource(item.labels.get("resource", ""))
-                amounts[item.labels.get("node", "")][column][resource] = _quantity(item.value, resource)
-        cordoned = _names(found["cordoned"], "node")
-        ready = _names(found["node_ready"], "node")
+            for sample in samples[column]:
+                resource = _resource(sample.labels.get("resource", ""))
+                amounts[sample.labels.get("node", "")][column][resource] = _quantity(sample.value, resource)
+        cordoned = _names(samples["cordoned"], "node")
+        ready = _names(samples["node_ready"], "node")
         taints: dict[str, list[Item]] = defaultdict(list)
-        for item in found["taints"]:
-            labels = item.labels
+        for sample in samples["taints"]:
+            labels = sample.labels
             taint = {"key": labels.get("key", ""), "effect": labels.get("effect", "")}
             if labels.get("value"):
                 taint["value"] = labels["value"]
@@ -292,9 +295,10 @@ class Moments:
             if live is None:
                 self._objects.unknown_nodes[name] = None
                 live = {"metadata": {"name": name, "uid": f"gone/{name}"}, "spec": {}, "status": {}}
-            known = name in self._objects.nodes
-            conditions = [item for item in live["status"].get("conditions") or () if item["type"] != "Ready"]
-            earlier = [item for item in live["status"].get("conditions") or () if item["type"] == "Ready"]
+            is_live = name in self._objects.nodes
+            conditions = live["status"].get("conditions") or ()
+            earlier = [condition for condition in conditions if condition["type"] == "Ready"]
+            conditions = [condition for condition in conditions if condition["type"] != "Ready"]
             conditions.append(
                 {
                     **(earlier[0] if earlier else {}),
@@ -306,8 +310,8 @@ class Moments:
                 "metadata": live["metadata"],
                 "spec": {
                     **live["spec"],
-                    "unschedulable": name in cordoned or not known,
-                    "taints": taints[name] if found["taints"] else live["spec"].get("taints") or [],
+                    "unschedulable": name in cordoned or not is_live,
+                    "taints": taints[name] if samples["taints"] else live["spec"].get("taints") or [],
                 },
                 "status": {
                     **live["status"],
@@ -318,28 +322,30 @@ class Moments:
         return nodes
 
     def _pods(
-        self, found: Mapping[str, list[Sample]], nodes: Mapping[str, Item]
+        self, samples: Mapping[str, list[Sample]], nodes: Mapping[str, Item]
     ) -> dict[tuple[str, str], Item]:
-        phases = {_pod(item): item.labels.get("phase", "") for item in found["phase"]}
-        created, started = (_values(found[name], times.LATEST) for name in ("created", "started"))
-        ready = {_pod(item) for item in found["ready"]}
-        evicted = {_pod(item) for item in found["evicted"]}
+        phases = {_pod(sample): sample.labels.get("phase", "") for sample in samples["phase"]}
+        created, started = (_values(samples[name], times.LATEST) for name in ("created", "started"))
+        ready = {_pod(sample) for sample in samples["ready"]}
+        evicted = {_pod(sample) for sample in samples["evicted"]}
         requests: dict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-        for item in found["requests"]:
-            resource = _resource(item.labels.get("resource", ""))
-            requests[_pod(item)][item.labels.get("container", "")][resource] = _quantity(item.value, resource)
+        for sample in samples["requests"]:
+            resource = _resource(sample.labels.get("resource", ""))
+            requests[_pod(sample)][sample.labels.get("container", "")][resource] = _quantity(
+                sample.value, resource
+            )
         statuses: dict[tuple[str, str], dict[str, Item]] = defaultdict(dict)
-        for item in found["restarts"]:
-            container = item.labels.get("container", "")
-            statuses[_pod(item)][container] = {"name": container, "restartCount": int(item.value)}
-        for item in found["killed"]:
-            container = item.labels.get("container", "")
-            status = statuses[_pod(item)].setdefault(container, {"name": container, "restartCount": 1})
+        for sample in samples["restarts"]:
+            container = sample.labels.get("container", "")
+            statuses[_pod(sample)][container] = {"name": container, "restartCount": int(sample.value)}
+        for sample in samples["killed"]:
+            container = sample.labels.get("container", "")
+            status = statuses[_pod(sample)].setdefault(container, {"name": container, "restartCount": 1})
             status["lastState"] = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
         pods: dict[tuple[str, str], Item] = {}
-        for item in found["info"]:
-            key = _pod(item)
-            labels = item.labels
+        for sample in samples["info"]:
+            key = _pod(sample)
+            labels = sample.labels
             kind = labels.get("created_by_kind", "")
             name = labels.get("created_by_name", "")
             kind, name = ("", "") if "<none>" in (kind, name) else (kind, name)
@@ -376,7 +382,9 @@ class Moments:
         for figure in ("node_cpu", "node_memory"):
             samples = self._asked(_USAGE[figure], moment) or self._asked(_NODE_EXPORTER[figure], moment)
             figures[figure] = {
-                name: item.value for item in samples if (name := self._objects.node_of(item.labels, nodes))
+                name: sample.value
+                for sample in samples
+                if (name := self._objects.node_of(sample.labels, nodes))
             }
         return [
             {
@@ -407,24 +415,24 @@ def _asking(spec: Item, requests: Mapping[str, Mapping[str, str]]) -> Item:
     """A spec whose containers ask for what they asked for then."""
     if not requests:
         return spec
-    containers = [dict(item) for item in spec.get("containers") or ()]
-    named = {item.get("name", "") for item in containers}
+    containers = [dict(container) for container in spec.get("containers") or ()]
+    named = {container.get("name", "") for container in containers}
     containers += [{"name": name} for name in sorted(set(requests) - named)] if not containers else []
-    for item in containers:
-        asked = requests.get(item.get("name", ""))
-        now = (item.get("resources") or {}).get("requests") or {}
+    for container in containers:
+        asked = requests.get(container.get("name", ""))
+        now = (container.get("resources") or {}).get("requests") or {}
         if asked is not None:
             as_written = {
                 name: now[name] if _same(now.get(name, ""), text) else text for name, text in asked.items()
             }
-            item["resources"] = {**(item.get("resources") or {}), "requests": as_written}
+            container["resources"] = {**(container.get("resources") or {}), "requests": as_written}
     return {**spec, "containers": containers}
 
 
-def _same(one: str, other: str) -> bool:
+def _same(quantity: str, other: str) -> bool:
     """Whether two quantities are one amount; how it is written tells a pod from its template."""
     try:
-        return quantities.parse(one) == quantities.parse(other)
+        return quantities.parse(quantity) == quantities.parse(other)
     except ValueError:
         return False
 
@@ -432,26 +440,26 @@ def _same(one: str, other: str) -> bool:
 _EXPORTED = "exported_"
 
 
-def _as_exported(item: Sample) -> Sample:
+def _as_exported(sample: Sample) -> Sample:
     """A sample with the labels of what it is about.
 
     Without ``honor_labels`` those that Prometheus gives to the exporter have the plain names.
     """
-    own = {key.removeprefix(_EXPORTED): text for key, text in item.labels.items() if _EXPORTED in key}
-    return replace(item, labels={**item.labels, **own}) if own else item
+    own = {key.removeprefix(_EXPORTED): text for key, text in sample.labels.items() if _EXPORTED in key}
+    return replace(sample, labels={**sample.labels, **own}) if own else sample
 
 
-def _pod(item: Sample) -> tuple[str, str]:
+def _pod(sample: Sample) -> tuple[str, str]:
     """Namespace and name of the pod that a series is about."""
-    return item.labels.get("namespace", ""), item.labels.get("pod", "")
+    return sample.labels.get("namespace", ""), sample.labels.get("pod", "")
 
 
-def _values(samples: Iterable[Sample], most: float = _MAX_FIGURE) -> dict[tuple[str, str], float]:
-    return {_pod(item): item.value for item in samples if item.value <= most}
+def _values(samples: Iterable[Sample], largest: float = _MAX_FIGURE) -> dict[tuple[str, str], float]:
+    return {_pod(sample): sample.value for sample in samples if sample.value <= largest}
 
 
 def _names(samples: Iterable[Sample], label: str) -> frozenset[str]:
-    return frozenset(item.labels.get(label, "") for item in samples)
+    return frozenset(sample.labels.get(label, "") for sample in samples)
 
 
 _PLAIN = {"cpu", "memory", "pods", "ephemeral_storage", "storage"}
@@ -478,8 +486,8 @@ def _items(recording: Recording, plural: str) -> list[Item]:
     listing = recording.listings.get(plural)
     if listing is None:
         return []
-    found: list[Item] = msgspec.json.decode(b"".join(list_pieces(replace(listing, malformed=()))))["items"]
-    return found
+    objects: list[Item] = msgspec.json.decode(b"".join(list_pieces(replace(listing, malformed=()))))["items"]
+    return objects
 
 
 def _listing(plural: str, items: list[Item]) -> Listing:
@@ -517,7 +525,7 @@ def backfill(
             progress(times.render(moment))
     if not done:
         raise left_out[0] if left_out else InputError("there is nothing to be backfilled", where=folder)
-    known = Counter(objects.seen.values())
+    by_origin = Counter(objects.seen.values())
     return Backfilled(
         folder=folder,
         begins=times.render(done[0]),
@@ -525,8 +533,8 @@ def backfill(
         moments=len(done),
         bytes=size,
         pods=len(objects.seen),
-        from_siblings=known["sibling"],
-        unknown_pods=known[UNKNOWN_SCHEDULER],
+        from_siblings=by_origin["sibling"],
+        unknown_pods=by_origin[UNKNOWN_SCHEDULER],
         unknown_workloads=tuple(sorted(objects.unknown)),
         unknown_nodes=tuple(sorted(objects.unknown_nodes)),
         left_out=tuple(map(str, left_out)),

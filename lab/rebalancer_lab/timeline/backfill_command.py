@@ -89,9 +89,9 @@ def convert_recording(folder: Path, recording: Path, every: float, max_bytes: in
     writer = TimelineWriter(folder, max_bytes)
     written = 0
     with progress() as report:
-        for moment, found in recordings(recording, every):
+        for moment, recorded in recordings(recording, every):
             report(f"writing the moment {times.render(moment)}")
-            observation = Observation(snapshot=build_snapshot(found), figures=RawFigures(), now=moment)
+            observation = Observation(snapshot=build_snapshot(recorded), figures=RawFigures(), now=moment)
             written += bool(writer.write(observation, None))
     if not written:
         raise InputError("holds no moment that is not there yet", where=str(recording))
@@ -105,7 +105,9 @@ _SERIES_OF_NODE = 30
 
 def _connection(loaded: LoadedPolicy, address: str | None) -> tuple[Connection, Mapping[str, str]]:
     """Which Prometheus is asked, and by which labels: the policy's with its login, or one at an address."""
-    named = [item.prometheus for item in loaded.policy.load.sources if isinstance(item, PrometheusSource)]
+    named = [
+        source.prometheus for source in loaded.policy.load.sources if isinstance(source, PrometheusSource)
+    ]
     for settings in named:
         if settings.address is None:
             continue
@@ -120,21 +122,22 @@ def _connection(loaded: LoadedPolicy, address: str | None) -> tuple[Connection, 
     return Connection(address.rstrip("/")), {}
 
 
-def backfill_table(found: Backfilled, style: Style = Style()) -> Text:
+def backfill_table(backfilled: Backfilled, style: Style = Style()) -> Text:
     """What was backfilled, and what of it is not known."""
     lines = Lines(style)
-    lines.headline("Backfilled: ", f"{counted(found.moments, 'moment')} into {plain(found.folder)}")
-    lines.message(f"{found.begins} to {found.ends}; {found.bytes / 1e6:.1f} MB", 0, "dim")
+    lines.headline("Backfilled: ", f"{counted(backfilled.moments, 'moment')} into {plain(backfilled.folder)}")
+    lines.message(f"{backfilled.begins} to {backfilled.ends}; {backfilled.bytes / 1e6:.1f} MB", 0, "dim")
     lines.message(
-        f"{counted(found.pods, 'pod')}, {found.from_siblings} of them with the scheduling fields of a "
-        f"sibling or a template; of {found.unknown_pods} only requests are known, and no plan moves them.",
+        f"{counted(backfilled.pods, 'pod')}, {backfilled.from_siblings} of them with the scheduling fields "
+        f"of a sibling or a template; of {backfilled.unknown_pods} only requests are known, and no plan "
+        "moves them.",
         0,
     )
-    lines.message(f"As they are now: {', '.join(found.as_they_are_now)}.", 0)
+    lines.message(f"As they are now: {', '.join(backfilled.as_they_are_now)}.", 0)
     for noun, names in (
-        ("nothing is left of", found.unknown_workloads),
-        ("gone, and taken as cordoned", found.unknown_nodes),
-        ("left out", found.left_out),
+        ("nothing is left of", backfilled.unknown_workloads),
+        ("gone, and taken as cordoned", backfilled.unknown_nodes),
+        ("left out", backfilled.left_out),
     ):
         if names:
             lines.message(f"{noun}: {sample([plain(name) for name in names], _MAX_NAMED)}", 0)

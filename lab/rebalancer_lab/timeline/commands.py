@@ -41,7 +41,7 @@ def timeline() -> None:
 @option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
 @option("--for lasts", DURATION, "DURATION", "End after so long; without it, when asked to stop.")
 @max_size_option
-@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
+@plan_options(**{field: plan_option for field, plan_option in LIVE_PLAN.items() if field != "now"})
 def record(folder: Path, every: float, lasts: float | None, max_size: int, options: PlanOptions) -> None:
     """Record a cluster moment by moment into FOLDER, or go on with its timeline. Only reads.
 
@@ -81,8 +81,8 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
 @plan_options(
     source=PLAN["source"],
     **{
-        field: item
-        for field, item in LIVE_PLAN.items()
+        field: plan_option
+        for field, plan_option in LIVE_PLAN.items()
         if field not in ("now", "state_path", "state_config_map")
     },
 )

@@ -96,13 +96,13 @@ def read_descheduler(text: str, source: str) -> tuple[LowNodeUtilization, tuple[
     value = parse(text, source).value
     try:
         profiles = value["profiles"]
-        found = [
+        configured = [
             entry["args"]
             for profile in profiles
             for entry in profile["pluginConfig"]
             if entry["name"] == "LowNodeUtilization"
         ]
-        arguments: Mapping[str, Any] = found[0]
+        arguments: Mapping[str, Any] = configured[0]
         metrics = arguments.get("metricsUtilization") or {}
         rule = LowNodeUtilization(
             thresholds=_percentages(arguments.get("thresholds")),
@@ -147,10 +147,13 @@ def _order(prepared: PreparedInputs, row: PodRow) -> tuple[int, int, str]:
 
 def _quality_of_service(pod: PodClass) -> int:
     """0 BestEffort, 1 Burstable, 2 Guaranteed."""
-    pairs = [
-        ((item.resources.requests or {}), (item.resources.limits or {})) if item.resources else ({}, {})
-        for item in pod.spec.containers or ()
-    ]
+    pairs: list[tuple[Mapping[str, str], Mapping[str, str]]] = []
+    for container in pod.spec.containers or ():
+        resources = container.resources
+        if resources is None:
+            pairs.append(({}, {}))
+        else:
+            pairs.append((resources.requests or {}, resources.limits or {}))
     if not any(requests or limits for requests, limits in pairs):
         return 0
     guaranteed = all(

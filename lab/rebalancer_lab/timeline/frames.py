@@ -65,9 +65,9 @@ def moments(replay: Replay) -> pd.DataFrame:
 def _again(run: Measures) -> Iterator[int]:
     """At each moment, how many evictions were of pods that had been moved."""
     moved = set[str]()
-    for item in run.moments:
-        yield sum(move.pod in moved for move in item.moves)
-        moved.update(move.pod for move in item.moves)
+    for moment in run.moments:
+        yield sum(move.pod in moved for move in moment.moves)
+        moved.update(move.pod for move in moment.moves)
 
 
 def moves(replay: Replay) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def moves(replay: Replay) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "policy": run.policy,
-            "time": pd.Timestamp(item.at),
+            "time": pd.Timestamp(moment.at),
             "pod": move.pod,
             "workload": move.workload,
             "from": move.from_node,
@@ -85,8 +85,8 @@ def moves(replay: Replay) -> pd.DataFrame:
             "refused": move.refused,
         }
         for run in replay.runs
-        for item in run.moments
-        for move in item.moves
+        for moment in run.moments
+        for move in moment.moves
     )
 
 
@@ -97,7 +97,7 @@ def hourly(replay: Replay, every: str = "1h") -> pd.DataFrame:
     frame["excess_minutes"] = frame["excess"] * frame["minutes"]
     frame["pending_minutes"] = frame["pending"] * frame["minutes"]
     grouped = frame.groupby(["policy", pd.Grouper(key="time", freq=every)], sort=False)
-    found: pd.DataFrame = grouped.agg(
+    sums: pd.DataFrame = grouped.agg(
         hot_node_minutes=("hot_node_minutes", "sum"),
         excess_minutes=("excess_minutes", "sum"),
         pending_minutes=("pending_minutes", "sum"),
@@ -108,4 +108,4 @@ def hourly(replay: Replay, every: str = "1h") -> pd.DataFrame:
         cost=("cost", "sum"),
         refused=("refused", "sum"),
     )
-    return found
+    return sums

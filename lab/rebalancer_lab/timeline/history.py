@@ -38,9 +38,9 @@ class Sample(msgspec.Struct, frozen=True):
 
 def pieces(moments: Sequence[float], series: int) -> Iterable[tuple[float, ...]]:
     """The moments in pieces that one query each may bring, of so many series."""
-    most = max(1, min(_MAX_STEPS, _MAX_POINTS // max(series, 1)))
-    for first in range(0, len(moments), most):
-        yield tuple(moments[first : first + most])
+    steps = max(1, min(_MAX_STEPS, _MAX_POINTS // max(series, 1)))
+    for first in range(0, len(moments), steps):
+        yield tuple(moments[first : first + steps])
 
 
 class History:
@@ -54,20 +54,20 @@ class History:
         self._moments = moments
         self._every = every_seconds
         self._wait = wait
-        self._found: dict[str, list[list[Sample]]] = {}  # by query, then moment
+        self._by_query: dict[str, list[list[Sample]]] = {}  # by query, then moment
         self._matrices: dict[PrometheusQuery, tuple[Series, ...] | RebalancerError] = {}
 
     def at(self, query: str, moment: float) -> list[Sample]:
         """The samples of an instant query. Raises RebalancerError where Prometheus does not answer."""
-        if query not in self._found:
-            found: list[list[Sample]] = [[] for _ in self._moments]
+        if query not in self._by_query:
+            by_moment: list[list[Sample]] = [[] for _ in self._moments]
             for series in self._series(PrometheusQuery(query, self._span, self._every)):
                 places = np.rint((series.times - self._moments[0]) / self._every)
                 for place, value in zip(places.tolist(), series.values.tolist(), strict=True):
-                    if 0 <= place < len(found):
-                        found[int(place)].append(Sample(series.labels, value))
-            self._found[query] = found
-        return self._found[query][self._place(moment)]
+                    if 0 <= place < len(by_moment):
+                        by_moment[int(place)].append(Sample(series.labels, value))
+            self._by_query[query] = by_moment
+        return self._by_query[query][self._place(moment)]
 
     @property
     def _span(self) -> float:
@@ -89,10 +89,10 @@ class History:
                 self._matrices[query] = UnreachableError(
                     f"the answer to {query.query} {failure_words(error)}"
                 )
-        found = self._matrices[query]
-        if isinstance(found, RebalancerError):
-            raise found
-        return found
+        answer = self._matrices[query]
+        if isinstance(answer, RebalancerError):
+            raise answer
+        return answer
 
     def book(self, address: str, questions: Iterable[PrometheusQuery], moment: float) -> RecordedResponses:
         """The answers to a policy's own questions, as they would have been recorded at a moment."""
@@ -107,7 +107,8 @@ class History:
         if not question.window_seconds:
             samples = self.at(question.query, moment)
             return _body(
-                "vector", [{"metric": item.labels, "value": [moment, _text(item.value)]} for item in samples]
+                "vector",
+                [{"metric": sample.labels, "value": [moment, _text(sample.value)]} for sample in samples],
             )
         if self._every % question.step_seconds > _SOON:
             raise InputError(f"moments are no multiple of {question.step_seconds:g} s apart")

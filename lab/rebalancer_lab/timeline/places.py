@@ -93,10 +93,10 @@ def _opened(place: str) -> tuple[Any, str]:
             "URLs need fsspec", where=plainly(place), hint="pipx inject rebalancer fsspec"
         ) from None
     try:
-        found: tuple[Any, str] = url_to_fs(place)
+        store_and_path: tuple[Any, str] = url_to_fs(place)
     except Exception as error:  # a package that is missing, a URL that is none
         raise _unreachable(place, error) from error
-    return found
+    return store_and_path
 
 
 def _unreachable(place: str, error: Exception) -> UnreachableError:

@@ -114,7 +114,7 @@ class Measures(Value, frozen=True):
         """At how many moments it would not act, and why at the first of them; empty where at none."""
         if not self.refusals:
             return ""
-        why = next(item.stopped for item in self.moments if item.stopped and not item.moves)
+        why = next(moment.stopped for moment in self.moments if moment.stopped and not moment.moves)
         return f"would not act at {self.refusals} of {len(self.moments)} moments: {why}"
 
 
@@ -223,7 +223,7 @@ def replay(
         seed=seed,
         judge=judged.policy.metadata.name,
         runs=tuple(row.measures() for row in rows),
-        reproduction=check.found() if check is not None else None,
+        reproduction=check.reproduction() if check is not None else None,
         happened=replace(happened, own_moves=len(recorded_moves.replacements)),
         left_out=tuple(left_out),
         warnings=warnings,
@@ -282,7 +282,7 @@ class _Reading:
 
     def __init__(self, observation: Observation) -> None:
         self._observation = observation
-        self._known: list[tuple[tuple[object, ...], PlanningInputs]] = []
+        self._assembled: list[tuple[tuple[object, ...], PlanningInputs]] = []
 
     def inputs(self, loaded: LoadedPolicy, state: RunState | None) -> PlanningInputs:
         """What a plan by a policy is made from. Raises the errors of ``assemble``."""
@@ -292,13 +292,13 @@ class _Reading:
             *(measured_resources(policy), required_resources(policy), pressure_resources(policy)),
             *(rule for rule in policy.hot_nodes.every_rule if isinstance(rule, ScoreRule)),
         )
-        for other, found in self._known:
+        for other, assembled in self._assembled:
             if other == key:
-                return replace(found, policy=policy, state=state)
-        found = assemble(self._observation, loaded, state)
-        if not found.present_load:  # else figures depend on what earlier runs sampled
-            self._known.append((key, found))
-        return found
+                return replace(assembled, policy=policy, state=state)
+        assembled = assemble(self._observation, loaded, state)
+        if not assembled.present_load:  # else figures depend on what earlier runs sampled
+            self._assembled.append((key, assembled))
+        return assembled
 
 
 class _Row:
@@ -393,7 +393,7 @@ class _Row:
 
     def tell(self, made: Sequence[tuple[str, PastMove]], moment: Moment, before: _Standard) -> None:
         """Count moves that were made in the recording, by their pods' first uids; ``before`` weighs them."""
-        known = moment.before.row if moment.before else {}
+        rows = moment.before.row if moment.before else {}
         moves = [
             ReplayedMove(
                 pod=f"{move.namespace}/{move.name}",
@@ -401,7 +401,7 @@ class _Row:
                 from_node=move.from_node,
                 node=move.to_node,
                 result=move.result,
-                cost=round(before.cost(PodRow(known[move.uid])), _DIGITS) if move.uid in known else 1.0,
+                cost=round(before.cost(PodRow(rows[move.uid])), _DIGITS) if move.uid in rows else 1.0,
             )
             for _, move in made
         ]
@@ -421,9 +421,9 @@ class _Row:
         execution = SimulatedExecution(prepared, self._random, self._draws)
         moves: list[ReplayedMove] = []
         names = moment.snapshot.nodes.names
-        for item in execution.carry_out(plan):
-            node = "" if item.node == NOWHERE else names[item.node]
-            moves.append(self._moved_to(moment, item.row, node, item.result.value, standard))
+        for outcome in execution.carry_out(plan):
+            node = "" if outcome.node == NOWHERE else names[outcome.node]
+            moves.append(self._moved_to(moment, outcome.row, node, outcome.result.value, standard))
         for row, at in execution.retry_pending():
             if moment.uids[row] in self._world.elsewhere:
                 self._world.bind(moment, row, names[at])
@@ -481,16 +481,16 @@ class _Row:
                 peak[name] = max(peaks)
         return Measures(
             policy=self.name,
-            hot_node_minutes=round(sum(item.hot * item.minutes for item in moments), _DIGITS),
-            excess_minutes=round(sum(item.excess * item.minutes for item in moments), _DIGITS),
+            hot_node_minutes=round(sum(moment.hot * moment.minutes for moment in moments), _DIGITS),
+            excess_minutes=round(sum(moment.excess * moment.minutes for moment in moments), _DIGITS),
             peak=peak,
             evictions=len(moves),
             disruption_cost=round(sum(move.cost for move in moves), _DIGITS),
             moved_twice=sum(times > 1 for times in self._moved.values()),
-            pending_minutes=round(sum(item.pending * item.minutes for item in moments), _DIGITS),
+            pending_minutes=round(sum(moment.pending * moment.minutes for moment in moments), _DIGITS),
             refused_landings=sum(bool(move.refused) for move in moves),
             unexpected=sum(Result.of(move.result).is_bad for move in moves),
-            refusals=sum(bool(item.stopped) and not item.moves for item in moments),
+            refusals=sum(bool(moment.stopped) and not moment.moves for moment in moments),
             moments=tuple(moments),
         )
 
@@ -499,14 +499,16 @@ def _after(state: RunState, inputs: PlanningInputs, hot: Sequence[str], made: Se
     """What the next run knows."""
     policy = inputs.policy
     now = inputs.now
-    found = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
-    found = after_reading(found, inputs.present_load, now, policy.load.window)
-    return after_moves(found, made, now, memory_seconds(policy))
+    remembered = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
+    remembered = after_reading(remembered, inputs.present_load, now, policy.load.window)
+    return after_moves(remembered, made, now, memory_seconds(policy))
 
 
 def _peak(percent: FloatArray) -> dict[str, float]:
-    known = {name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)}
-    return {name: round(float(column.max()), _DIGITS) for name, column in known.items() if len(column)}
+    by_resource = {
+        name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)
+    }
+    return {name: round(float(column.max()), _DIGITS) for name, column in by_resource.items() if len(column)}
 
 
 class _Check:
@@ -528,7 +530,7 @@ class _Check:
         self._count += len(wrong)
         self._largest = max(self._largest, float(wrong.max(initial=0.0)))
 
-    def found(self) -> Reproduction:
+    def reproduction(self) -> Reproduction:
         """How far off it was."""
         return Reproduction(
             arrivals=self._world.placed,

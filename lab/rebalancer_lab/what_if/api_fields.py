@@ -63,8 +63,8 @@ def _unknown_in(document: Document, value: Any, message: str, path: Path) -> Ite
     if not types or message in _FREE_FORM:
         return
     if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknown_in(document, item, message, (*path, index))
+        for index, member in enumerate(value):
+            yield from _unknown_in(document, member, message, (*path, index))
         return
     if not isinstance(value, dict):
         return

@@ -181,11 +181,11 @@ class ChangedCluster(msgspec.Struct, eq=False):
             if self.state.node[row] != node:
                 continue
             own = next(refusals(_OF_ITS_NODE, self.prepared.eviction, row), None)
-            kept = self._why_kept(row)
+            refusal = self._why_kept(row)
             if own is not None:
                 self._tell(row, _NextPod(Fate.OF_ITS_NODE, own.message))
-            elif kept is not None:
-                self._tell(row, _NextPod(Fate.STAYS, kept.message))
+            elif refusal is not None:
+                self._tell(row, _NextPod(Fate.STAYS, refusal.message))
             else:
                 self._replace(row)
                 leaving.append(row)
@@ -195,14 +195,14 @@ class ChangedCluster(msgspec.Struct, eq=False):
 
     def _why_kept(self, row: PodRow) -> NotMoved | None:
         context = self.prepared.eviction
-        kept = next(refusals(_STAYS, context, row), None)
-        if kept is not None:
-            return kept
+        refusal = next(refusals(_STAYS, context, row), None)
+        if refusal is not None:
+            return refusal
         budget = exhausted(context.budgets.spent_by(row), self._spent)
         if budget is None:
             return None
         wait = counted(self._spent[budget.name], "of its pods waits", "of its pods wait")
-        waiting = f", and {wait}" * bool(budget.allowed)
+        waiting = f", and {wait}" if budget.allowed else ""
         return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
 
     def _replace(self, row: PodRow) -> None:
@@ -284,28 +284,28 @@ def compare(
     ours: PreparedInputs, theirs: PreparedInputs, before: Sequence[PodFate] | None, after: Sequence[PodFate]
 ) -> Comparison:
     """The pods of a change, or without one the next pod of every workload, by both configurations."""
-    one = _next_pods(ours) if before is None else {item.pod: item for item in before}
-    other = _next_pods(theirs) if before is None else {item.pod: item for item in after}
+    ours_by_pod = _next_pods(ours) if before is None else {pod_fate.pod: pod_fate for pod_fate in before}
+    theirs_by_pod = _next_pods(theirs) if before is None else {pod_fate.pod: pod_fate for pod_fate in after}
     pairs = [
         ComparedLanding(
             pod=pod,
-            before=one[pod].landings,
-            after=other[pod].landings,
-            fates=(one[pod].fate, other[pod].fate),
-            because=(one[pod].because, other[pod].because),
+            before=ours_by_pod[pod].landings,
+            after=theirs_by_pod[pod].landings,
+            fates=(ours_by_pod[pod].fate, theirs_by_pod[pod].fate),
+            because=(ours_by_pod[pod].because, theirs_by_pod[pod].because),
         )
-        for pod in one
-        if pod in other and {one[pod].fate, other[pod].fate} & _BY_THE_SCHEDULER
+        for pod in ours_by_pod
+        if pod in theirs_by_pod and {ours_by_pod[pod].fate, theirs_by_pod[pod].fate} & _BY_THE_SCHEDULER
     ]
-    known = [item for item in pairs if set(item.fates) != {Fate.UNPREDICTABLE}]
+    compared = [pair for pair in pairs if set(pair.fates) != {Fate.UNPREDICTABLE}]
     return Comparison(
         configurations=(
             _sources(ours.inputs),
             _sources(theirs.inputs),
         ),
-        compared=len(known),
-        differing=tuple(item for item in known if _differ(item)),
-        unknown=tuple(item for item in pairs if set(item.fates) == {Fate.UNPREDICTABLE}),
+        compared=len(compared),
+        differing=tuple(pair for pair in compared if _differ(pair)),
+        unknown=tuple(pair for pair in pairs if set(pair.fates) == {Fate.UNPREDICTABLE}),
     )
 
 
@@ -335,8 +335,8 @@ def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
     return fates
 
 
-def _differ(item: ComparedLanding) -> bool:
-    return not _are_same(item.before, item.after) or item.fates[0] is not item.fates[1]
+def _differ(pair: ComparedLanding) -> bool:
+    return not _are_same(pair.before, pair.after) or pair.fates[0] is not pair.fates[1]
 
 
 def _are_same(before: Sequence[Landing], after: Sequence[Landing]) -> bool:
@@ -368,7 +368,9 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     theirs = before if other is None else prepare_untouched(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
     unchanged = _changed(before, Changes()).settled if before.pending.placed else before
-    landed = ["Pending pods are counted where they land, before the change too"] * (unchanged is not before)
+    landed: list[str] = []
+    if unchanged is not before:
+        landed.append("Pending pods are counted where they land, before the change too")
     comparison = emptied = None
     words = changes.words()
     if other is not None:
@@ -392,9 +394,11 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         now=times.render(inputs.now),
         changes=words,
         pods=tuple(
-            item
-            for item in changed.fates
-            if item.from_node or item.pod not in waited or waited[item.pod] != (item.fate is Fate.LANDS)
+            pod_fate
+            for pod_fate in changed.fates
+            if pod_fate.from_node
+            or pod_fate.pod not in waited
+            or waited[pod_fate.pod] != (pod_fate.fate is Fate.LANDS)
         ),
         nodes=_nodes(unchanged, changed.settled, changes),
         hot=(_hot(unchanged), _hot(changed.settled)),
@@ -406,7 +410,7 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         emptied=emptied,
         notes=(*changed.notes, *landed),
         warnings=warnings,
-        configuration_warnings=tuple(item for item in of_other if item not in warnings),
+        configuration_warnings=tuple(warning for warning in of_other if warning not in warnings),
     )
 
 
@@ -430,11 +434,16 @@ def _changed_moves(before: Plan, after: Plan) -> tuple[ChangedMove, ...]:
 def _emptied(inputs: PlanningInputs) -> int:
     """How many nodes a plan would empty without limits and taints."""
     policy = inputs.policy
-    most = len(inputs.snapshot.pods)
+    every_pod = len(inputs.snapshot.pods)
     settings = Consolidation.settings_in(policy) or ConsolidationSettings()
-    every_node = settings.model_copy(update={"max_nodes": most + 1, "taint_for": 0.0})
+    every_node = settings.model_copy(update={"max_nodes": every_pod + 1, "taint_for": 0.0})
     strategies = no_strategies().model_copy(update={Consolidation.name: every_node})
-    limits = Limits(per_run=most, per_node=most, per_namespace=most, per_workload=Amount(100, percent=True))
+    limits = Limits(
+        per_run=every_pod,
+        per_node=every_pod,
+        per_namespace=every_pod,
+        per_workload=Amount(100, percent=True),
+    )
     policy = policy.model_copy(update={"strategies": strategies, "limits": limits})
     plan = make_plan(replace(inputs, policy=policy, ignore_coverage=True))
     return int(plan.strategies[Consolidation.name].figures["emptied"])
@@ -444,8 +453,8 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     inputs = before.inputs
     drained = [_node_row(inputs, name) for name in changes.drained]
     cordoned = [_node_row(inputs, name) for name in changes.cordoned]
-    templates = [(_node_row(inputs, item.template), item.count) for item in changes.added]
-    known = inputs.load.known
+    templates = [(_node_row(inputs, addition.template), addition.count) for addition in changes.added]
+    has_load = inputs.load.known
     inputs, fates, added, notes, controllers = _scaled(before, changes.scaled)
     for template, count in templates:
         inputs = with_added_nodes(inputs, template, count)
@@ -459,7 +468,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         cluster.place_waiting(PodRow(row))
     for node in drained:
         cluster.drain(node)
-    lost = [item.row for item in cluster.placed if _has_empty_dir(prepared, item.row)]
+    lost = [placed_pod.row for placed_pod in cluster.placed if _has_empty_dir(prepared, placed_pod.row)]
     if lost:
         losing = prepared.pods.full_name(lost[0])
         if len(lost) > 1:
@@ -467,7 +476,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         notes.append(
             f"{losing} would lose the data in emptyDir volumes: kubectl drain asks for --delete-emptydir-data"
         )
-    if any(item.fate is Fate.PENDING for item in cluster.fates):
+    if any(pod_fate.fate is Fate.PENDING for pod_fate in cluster.fates):
         notes.append(
             "an autoscaler, which may add nodes for pods that fit nowhere, is not modelled: see --add-node"
         )
@@ -477,7 +486,9 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     if changes.added:
         notes.append("a new node starts with the DaemonSet pods of its template only")
     unknown = [
-        item.template for item, (row, _) in zip(changes.added, templates, strict=True) if not known[row]
+        addition.template
+        for addition, (row, _) in zip(changes.added, templates, strict=True)
+        if not has_load[row]
     ]
     if unknown:
         notes.append(
@@ -503,7 +514,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
 def _has_empty_dir(prepared: PreparedInputs, pod: PodRow) -> bool:
     """Whether a pod has run on a node, and has a volume whose data does not outlive it."""
     volumes = prepared.pods.class_of(pod).spec.volumes or ()
-    return prepared.pods.node[pod] >= 0 and any(item.empty_dir is not None for item in volumes)
+    return prepared.pods.node[pod] >= 0 and any(volume.empty_dir is not None for volume in volumes)
 
 
 def _scaled(
@@ -549,8 +560,8 @@ def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[Plann
     on_drained = np.isin(pods.node, drained) & np.isnan(usage).any(axis=1)
     rows = np.flatnonzero(on_drained).tolist()
     for row in rows:
-        wanted = requested_amounts(pod_requests(pods.class_of(row)).present, inputs.load.resources)
-        usage[row] = np.where(np.isnan(usage[row]), wanted, usage[row])
+        requested = requested_amounts(pod_requests(pods.class_of(row)).present, inputs.load.resources)
+        usage[row] = np.where(np.isnan(usage[row]), requested, usage[row])
     return replace(inputs, load=replace(inputs.load, pod_usage=usage)), len(rows)
 
 
@@ -565,10 +576,10 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
     pods = inputs.snapshot.pods
     created = pods.created.copy()
     started = pods.started.copy()
-    for item in placed:
-        cluster.place(item.row, item.node, item.pod_class)
-        created[item.row] = np.fmin(created[item.row], inputs.now - _DAY_SECONDS)
-        started[item.row] = inputs.now - _DAY_SECONDS
+    for placed_pod in placed:
+        cluster.place(placed_pod.row, placed_pod.node, placed_pod.pod_class)
+        created[placed_pod.row] = np.fmin(created[placed_pod.row], inputs.now - _DAY_SECONDS)
+        started[placed_pod.row] = inputs.now - _DAY_SECONDS
     cluster.measure()
     after = cluster.inputs(inputs.state or RunState())
     now = after.snapshot.pods

@@ -80,8 +80,8 @@ class Changes(msgspec.Struct, frozen=True):
         return (
             *(f"drain {name}" for name in self.drained),
             *(f"cordon {name}" for name in self.cordoned),
-            *(f"add {item.count} like {item.template}" for item in self.added),
-            *(f"scale {_written(item.workload)} to {item.replicas}" for item in self.scaled),
+            *(f"add {addition.count} like {addition.template}" for addition in self.added),
+            *(f"scale {_written(scaling.workload)} to {scaling.replicas}" for scaling in self.scaled),
         )
 
     def __bool__(self) -> bool:
@@ -92,16 +92,17 @@ def parse_changes(
     drained: Iterable[str], cordoned: Iterable[str], added: Iterable[str], scaled: Iterable[str]
 ) -> Changes:
     """The changes that options name; InputError for a text of another form."""
-    found = Changes(
+    changes = Changes(
         drained=tuple(dict.fromkeys(_name("--drain", text) for text in drained)),
         cordoned=tuple(dict.fromkeys(_name("--cordon", text) for text in cordoned)),
         added=tuple(_adding(text) for text in added),
         scaled=tuple(_scaling(text) for text in scaled),
     )
-    times_named = Counter(_written(item.workload) for item in found.scaled)
-    if twice := next((name for name, times in times_named.items() if times > 1), ""):
-        raise InputError(f"--scale names {twice} twice", hint="keep only one")
-    return found
+    times_named = Counter(_written(scaling.workload) for scaling in changes.scaled)
+    for name, times in times_named.items():
+        if times > 1:
+            raise InputError(f"--scale names {name} twice", hint="keep only one")
+    return changes
 
 
 def _name(option: str, text: str) -> str:
@@ -115,8 +116,8 @@ def _scaling(text: str) -> Scaling:
     workload, replicas = _counted("--scale", text, 0, "KIND/NAMESPACE/NAME=N, e.g. deployment/shop/api=5")
     subject = parse_subject(workload, likely=("deployment", "statefulset"))
     if subject.kind not in _SCALED_KINDS:
-        known = ", ".join(sorted(kind.lower() for kind in _SCALED_KINDS))
-        raise InputError(f"--scale: a {subject.kind.lower()} cannot be scaled", hint=f"known: {known}")
+        kinds = ", ".join(sorted(kind.lower() for kind in _SCALED_KINDS))
+        raise InputError(f"--scale: a {subject.kind.lower()} cannot be scaled", hint=f"known: {kinds}")
     return Scaling(subject, replicas)
 
 
@@ -158,9 +159,9 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
         return inputs
     pods = inputs.snapshot.pods
     load = inputs.load
-    node = np.array([item.node for item in added], np.int64)
+    node = np.array([pod.node for pod in added], np.int64)
     table = pods.joined(map(_fields, added), node)
-    usage = np.array([item.usage for item in added], np.float64).reshape(len(added), len(load.resources))
+    usage = np.array([pod.usage for pod in added], np.float64).reshape(len(added), len(load.resources))
     methods = np.where(np.isnan(usage), int(PodMethod.UNKNOWN), int(PodMethod.REQUEST))
     load = replace(
         load,
@@ -218,7 +219,7 @@ def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningIn
     records = list(inputs.snapshot.nodes.records)
     for row in rows:
         node = records[row]
-        taints = [item for item in node.spec.taints or () if item.key != UNSCHEDULABLE.key]
+        taints = [taint for taint in node.spec.taints or () if taint.key != UNSCHEDULABLE.key]
         spec = replace(node.spec, unschedulable=True, taints=[*taints, UNSCHEDULABLE])
         records[row] = replace(node, spec=spec)
     nodes = replace(inputs.snapshot.nodes, records=tuple(records))
@@ -260,9 +261,9 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
     snapshot = replace(inputs.snapshot, nodes=_more_nodes(nodes, like, names, inputs.now))
     if snapshot.has(CSI_NODES):  # the drivers of the template are on every new node
         csi_nodes = [
-            CsiNode(replace(item.metadata, name=name), item.spec)
-            for item in snapshot.recording.records(CSI_NODES)
-            if item.metadata.name == nodes.names[template]
+            CsiNode(replace(csi_node.metadata, name=name), csi_node.spec)
+            for csi_node in snapshot.recording.records(CSI_NODES)
+            if csi_node.metadata.name == nodes.names[template]
             for name in names
         ]
         snapshot = replace(snapshot, recording=snapshot.recording.with_more(CSI_NODES, csi_nodes))
@@ -315,7 +316,7 @@ def _more_nodes(nodes: NodeTable, like: IntArray, names: Sequence[str], now: flo
 def _node_like(template: Node, name: str) -> Node:
     labels = {**(template.metadata.labels or {}), _HOST_NAME: name}
     passing = (*CONDITION_TAINTS, *LEAVING_TAINTS)
-    taints = [item for item in template.spec.taints or () if not matches_taint(item, passing)]
+    taints = [taint for taint in template.spec.taints or () if not matches_taint(taint, passing)]
     made = replace(template.metadata, creation_timestamp=None, deletion_timestamp=None)  # younger than all
     metadata = replace(made, name=name, uid=f"added {name}", labels=labels)
     spec = replace(template.spec, unschedulable=False, taints=taints or None)
@@ -330,11 +331,11 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
     """
     columns = {CPU_TYPE: 0, MEMORY_TYPE: 1}
 
-    def scaled(item: Metric) -> Metric:
-        column = columns.get(item.type)
-        if column is None or item.operator not in _LEVELS or not np.isfinite(share[column]):
-            return item
-        return Metric(item.type, item.operator, item.value * float(share[column]))
+    def scaled(metric: Metric) -> Metric:
+        column = columns.get(metric.type)
+        if column is None or metric.operator not in _LEVELS or not np.isfinite(share[column]):
+            return metric
+        return Metric(metric.type, metric.operator, metric.value * float(share[column]))
 
     def more(metrics: WatcherMetrics) -> WatcherMetrics:
         figures = metrics.nodes.get(template)
@@ -345,8 +346,10 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
 
     queries: dict[tuple[str, str], Mapping[str, float]] = {}
     for key, values in view.queries.items():
-        known = dict.fromkeys(names, values[template]) if template in values else {}
-        queries[key] = {**values, **known}
+        of_new_nodes: dict[str, float] = {}
+        if template in values:
+            of_new_nodes = dict.fromkeys(names, values[template])
+        queries[key] = {**values, **of_new_nodes}
     watchers = {address: more(metrics) for address, metrics in view.watchers.items()}
     return replace(view, watchers=watchers, queries=queries)
 
@@ -368,34 +371,35 @@ def with_replicas(inputs: PlanningInputs, controllers: Collection[str]) -> Plann
     """
     pods = inputs.snapshot.pods
     lookup = Workloads(inputs.snapshot)
-    wanted = Counter[str]()
+    replicas = Counter[str]()
     ready = Counter[str]()
     for row in map(PodRow, range(len(pods))):
         if pods.class_of(row).owner.uid in controllers and not pods.terminating[row]:
             uids = [record.metadata.uid for _, record in lookup.chain(row)]
-            wanted.update(uids)
+            replicas.update(uids)
             ready.update(uids if pods.ready[row] else ())
     workloads = dict(inputs.snapshot.workloads)
-    for uid, number in wanted.items():
+    for uid, number in replicas.items():
         if uid in workloads:
             kind, record = workloads[uid]
             workloads[uid] = kind, _with_count(record, number, ready[uid])
     return replace(inputs, snapshot=replace(inputs.snapshot, workloads=workloads))
 
 
-def _with_count(record: Workload, wanted: int, ready: int) -> Workload:
+def _with_count(record: Workload, replicas: int, ready: int) -> Workload:
     spec = record.spec
     status = record.status
     is_updated = status.updated_replicas >= status.replicas
+    parallelism = None if spec.parallelism is None else replicas
     return replace(
         record,
-        spec=replace(spec, replicas=wanted, parallelism=None if spec.parallelism is None else wanted),
+        spec=replace(spec, replicas=replicas, parallelism=parallelism),
         status=replace(
             status,
-            replicas=wanted,
+            replicas=replicas,
             ready_replicas=ready,
             available_replicas=ready,
-            updated_replicas=wanted if is_updated else status.updated_replicas,
+            updated_replicas=replicas if is_updated else status.updated_replicas,
         ),
     )
 
@@ -473,12 +477,12 @@ def _refuse_a_part(prepared: PreparedInputs, workload: Subject) -> None:
 
 def usage_like(inputs: PlanningInputs, siblings: list[PodRow], pod_class: int) -> FloatArray:
     """(resources,) what one more pod is expected to use: as its siblings do, else what it requests."""
-    known = inputs.load.pod_usage[siblings] if siblings else np.zeros((0, len(inputs.load.resources)))
+    usage = inputs.load.pod_usage[siblings] if siblings else np.zeros((0, len(inputs.load.resources)))
     requests = pod_requests(inputs.snapshot.pods.classes[pod_class]).incoming
-    wanted = requested_amounts(requests, inputs.load.resources)
-    counted = np.count_nonzero(~np.isnan(known), axis=0)
-    mean = np.nansum(known, axis=0) / np.maximum(counted, 1)
-    return np.where(counted > 0, mean, wanted)
+    requested = requested_amounts(requests, inputs.load.resources)
+    counted = np.count_nonzero(~np.isnan(usage), axis=0)
+    mean = np.nansum(usage, axis=0) / np.maximum(counted, 1)
+    return np.where(counted > 0, mean, requested)
 
 
 def _first_to_go(prepared: PreparedInputs, workload: Subject, rows: list[PodRow]) -> list[PodRow]:

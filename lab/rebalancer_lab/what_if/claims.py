@@ -99,9 +99,8 @@ def why_not_known(claims: Sequence[OwnClaim], snapshot: Snapshot) -> str:
         if not snapshot.has(STORAGE_CLASSES):
             return f"its volume {own.volume} needs a StorageClass, and storageclasses were not read"
         name = _class_of(own.claim, snapshot)
-        storage_class = next(
-            (item for item in snapshot.recording.records(STORAGE_CLASSES) if item.metadata.name == name), None
-        )
+        classes = snapshot.recording.records(STORAGE_CLASSES)
+        storage_class = next((candidate for candidate in classes if candidate.metadata.name == name), None)
         if name is None:
             return f"its volume {own.volume} names no StorageClass, and the cluster has no default class"
         if storage_class is None:
@@ -118,11 +117,15 @@ def _class_of(claim: records.PersistentVolumeClaim, snapshot: Snapshot) -> str |
     """The StorageClass of a claim as admission completes it; None where there is no default class."""
     if claim.spec.storage_class_name is not None or class_name(claim):
         return class_name(claim)
-    defaults = [item.metadata for item in snapshot.recording.records(STORAGE_CLASSES) if _is_default(item)]
+    defaults = [
+        storage_class.metadata
+        for storage_class in snapshot.recording.records(STORAGE_CLASSES)
+        if _is_default(storage_class)
+    ]
     if not defaults:
         return None
-    newest = max(item.creation_timestamp or "" for item in defaults)
-    return min(item.name for item in defaults if (item.creation_timestamp or "") == newest)
+    newest = max(metadata.creation_timestamp or "" for metadata in defaults)
+    return min(metadata.name for metadata in defaults if (metadata.creation_timestamp or "") == newest)
 
 
 def _is_default(storage_class: records.StorageClass) -> bool:

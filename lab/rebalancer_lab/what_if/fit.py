@@ -75,9 +75,9 @@ def next_landing(
     A scheduler whose figures may be older than ours counts as often as one whose figures are not.
     """
     placements = [scheduler.place(state, pod_class, pod) for scheduler in schedulers.views(pod_class)]
-    failing = next((item for item in placements if not len(item.feasible) or not item.chance.any()), None)
-    if failing is not None:
-        return NextLanding(None, failing.rejected, failing.score_failure)
+    for placement in placements:
+        if not len(placement.feasible) or not placement.chance.any():
+            return NextLanding(None, placement.rejected, placement.score_failure)
     return NextLanding(mean_of(placements, len(state.nodes)))
 
 
@@ -86,9 +86,9 @@ def why_unpredictable(prepared: PreparedInputs, pod_class: int) -> str:
     name = prepared.pods.classes[pod_class].scheduler_name
     if name in prepared.schedulers.by_name:
         return prepared.eviction.unpredictable.get(pod_class, "")
-    known = ", ".join(prepared.schedulers.by_name)
+    names = ", ".join(prepared.schedulers.by_name)
     return (
-        f"schedulerName {name} is not in the scheduler's configuration, which has {known}; "
+        f"schedulerName {name} is not in the scheduler's configuration, which has {names}; "
         "see scheduler.configMap of the policy, or --scheduler-config"
     )
 
@@ -118,9 +118,9 @@ def scheduler_message(stopped: tuple[RejectedNodes, ...], nodes: int, rejected: 
     Source: kubernetes v1.35.4 pkg/scheduler/framework/types.go:807.
     """
     counts: Counter[str] = Counter()
-    for item in stopped:
-        for reason in item.reason.split(_SEPARATOR, 1)[-1].split(", "):
-            counts[reason] += item.count
+    for group in stopped:
+        for reason in group.reason.split(_SEPARATOR, 1)[-1].split(", "):
+            counts[reason] += group.count
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
     return f"0/{nodes} nodes are available: {rejected.split(_SEPARATOR, 1)[-1] or reasons}."
 
@@ -267,6 +267,7 @@ def _on_each_node(
     preempting = Preemptions(state).of(scheduler, pod_class).nodes.tolist() if without_room else []
     for_it = len(names) - len(passed_by)
     taking = [row for row in range(len(names)) if row not in passed_by and row not in without_room]
+    by_name = sorted(without_room, key=names.__getitem__)
     notes = answer.notes
     if replaced:
         taken = counted(len(replaced), "pod of it that runs is", "pods of it that run are")
@@ -280,8 +281,8 @@ def _on_each_node(
         daemon=DaemonNodes(
             for_it=for_it,
             without_room=tuple(
-                NodeWithoutRoom(node=names[row], because=reason, preempts=row in preempting)
-                for row, reason in sorted(without_room.items(), key=lambda item: names[item[0]])
+                NodeWithoutRoom(node=names[row], because=without_room[row], preempts=row in preempting)
+                for row in by_name
             ),
             passed_by=grouped(passed_by, names),
         ),
@@ -343,12 +344,12 @@ def _placed(
             progress(f"placing pods: {on_nodes.total()} fit so far")
     full = on_nodes.total() == answer.at_most
     stopped = () if full else rejected_nodes(prepared, state, pod_class)
-    ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
+    fullest_first = sorted(on_nodes, key=lambda node: (-on_nodes[node], names[node]))
     return replace(
         answer,
         fits=on_nodes.total(),
         landings=tuple(landings),
-        by_node=tuple(NodeRoom(node=names[row], pods=pods) for row, pods in ordered),
+        by_node=tuple(NodeRoom(node=names[row], pods=on_nodes[row]) for row in fullest_first),
         stopped=stopped,
         message="" if full else failure or scheduler_message(stopped, len(names), rejected),
         preemption="" if full or failure else _preemption(prepared, state, pod_class),
@@ -470,8 +471,8 @@ def _preemption(prepared: PreparedInputs, state: ClusterState, pod_class: int) -
     nodes = len(preemption.nodes)
     snapshot = prepared.inputs.snapshot
     where = counted(nodes, "node")
-    known = [pod for pod in preemption.victims if pod < len(snapshot.pods)]
-    example = f", e.g. {snapshot.pods.full_name(known[0])}" if known else ""
+    recorded = [pod for pod in preemption.victims if pod < len(snapshot.pods)]
+    example = f", e.g. {snapshot.pods.full_name(recorded[0])}" if recorded else ""
     return (
         f"it may preempt pods of lower priority on {where}: "
         f"on {snapshot.nodes.names[int(preemption.nodes[0])]} {len(preemption.victims)}{example}"

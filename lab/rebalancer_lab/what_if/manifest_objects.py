@@ -71,12 +71,12 @@ def object_with_pods(text: str, source: str, named: str = "") -> Document:
 
     InputError where there is none, or where it is not clear which one is meant.
     """
-    objects = [item for document in parse_manifests(text, source) for item in _items_of(document)]
-    makers = [item for item in objects if _kind_of(item) in POD_MAKERS]
+    objects = [member for document in parse_manifests(text, source) for member in _items_of(document)]
+    makers = [candidate for candidate in objects if _kind_of(candidate) in POD_MAKERS]
     if named:
         return _named(makers, named, source)
     if len(makers) > 1:
-        makers = [item for item in makers if not _is_hook(item)] or makers
+        makers = [maker for maker in makers if not _is_hook(maker)] or makers
     if len(makers) == 1:
         return makers[0]
     if makers:
@@ -85,22 +85,22 @@ def object_with_pods(text: str, source: str, named: str = "") -> Document:
             where=source,
             hint=f"choose one, e.g. --object {_name_of(makers[0])}",
         )
-    known = ", ".join(POD_MAKERS)
+    kinds = ", ".join(POD_MAKERS)
     if not objects:
-        raise InputError("holds no Kubernetes object", where=source, hint=f"write one of {known}")
+        raise InputError("holds no Kubernetes object", where=source, hint=f"write one of {kinds}")
     if len(objects) > 1:
-        counts = Counter(_kind_of(item)[:_MAX_SHOWN_LENGTH] for item in objects)
+        counts = Counter(_kind_of(member)[:_MAX_SHOWN_LENGTH] for member in objects)
         listed = ", ".join(f"{count} {kind!a}" for kind, count in counts.most_common(_MAX_LISTED))
         raise InputError(
             f"none of its {len(objects)} objects makes pods: {listed}",
             where=source,
-            hint=f"write one of {known}",
+            hint=f"write one of {kinds}",
         )
     only = objects[0]
     if not isinstance(only.value, dict):
-        raise only.error((), "is not a Kubernetes object", hint=f"write one of {known}")
+        raise only.error((), "is not a Kubernetes object", hint=f"write one of {kinds}")
     shown = _kind_of(only)[:_MAX_SHOWN_LENGTH]
-    raise only.error(("kind",), f"{shown!a} makes no pods", hint=f"write one of {known}")
+    raise only.error(("kind",), f"{shown!a} makes no pods", hint=f"write one of {kinds}")
 
 
 def _items_of(document: Document) -> Iterator[Document]:
@@ -114,10 +114,10 @@ def _items_of(document: Document) -> Iterator[Document]:
     kind_of_items = kind.removesuffix("List")
     values = _by_item(document.values)
     keys = _by_item(document.keys)
-    for index, item in enumerate(items):
-        if isinstance(item, dict) and kind_of_items:
-            item = {"kind": kind_of_items, **item}  # noqa: PLW2901 - a typed list names the kind once
-        yield Document(item, document.source, values[index], keys[index])
+    for index, member in enumerate(items):
+        if isinstance(member, dict) and kind_of_items:
+            member = {"kind": kind_of_items, **member}  # noqa: PLW2901 - a typed list names the kind once
+        yield Document(member, document.source, values[index], keys[index])
 
 
 def _by_item(places: Mapping[Path, Place]) -> Mapping[int | str, dict[Path, Place]]:
@@ -151,7 +151,7 @@ def _name_of(document: Document) -> str:
 
 
 def _listed(documents: Sequence[Document]) -> str:
-    names = [_name_of(item) for item in documents[:_MAX_LISTED]]
+    names = [_name_of(document) for document in documents[:_MAX_LISTED]]
     if len(documents) > _MAX_LISTED:
         names.append(f"{len(documents) - _MAX_LISTED} more")
     return ", ".join(names)
@@ -159,15 +159,15 @@ def _listed(documents: Sequence[Document]) -> str:
 
 def _named(makers: Sequence[Document], named: str, source: str) -> Document:
     """The object that KIND/NAME or KIND/NAMESPACE/NAME means."""
-    alias, _, rest = named.partition("/")
-    namespace, _, name = rest.rpartition("/")
+    alias, _, path = named.partition("/")
+    namespace, _, name = path.rpartition("/")
     kind = _SHORT_NAMES.get(alias.lower(), alias).lower()
     chosen = [
-        item
-        for item in makers
-        if _kind_of(item).lower() in (kind, kind.removesuffix("s"))
-        and str(_metadata_of(item).get("name")) == name
-        and namespace in ("", str(_metadata_of(item).get("namespace")))
+        maker
+        for maker in makers
+        if _kind_of(maker).lower() in (kind, kind.removesuffix("s"))
+        and str(_metadata_of(maker).get("name")) == name
+        and namespace in ("", str(_metadata_of(maker).get("namespace")))
     ]
     if len(chosen) == 1:
         return chosen[0]

@@ -81,14 +81,14 @@ def read_pod(text: str, source: str, namespace: str | None = None, named: str = 
 def _replicas(document: Document) -> int | None:
     """``spec.replicas`` of a controller, where it is a number. InputError for one below 0."""
     spec = document.value.get("spec")
-    found = spec.get("replicas") if isinstance(spec, dict) else None
-    if type(found) is not int:
+    replicas = spec.get("replicas") if isinstance(spec, dict) else None
+    if type(replicas) is not int:
         return None
-    if found < 0:
+    if replicas < 0:
         raise document.error(
-            ("spec", "replicas"), f"{found} is below 0", hint="the API server would refuse it"
+            ("spec", "replicas"), f"{replicas} is below 0", hint="the API server would refuse it"
         )
-    return found
+    return replicas
 
 
 def asked_pod(document: Document, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
@@ -129,8 +129,8 @@ def asked_pod(document: Document, snapshot: Snapshot, namespace: str | None = No
     try:
         classes.number_of(records.Pod(metadata=stored, spec=without_ephemeral_claims(spec)))
         _check_limits("the pod", spec.resources)
-        for item in spec.every_container:
-            _check_limits(f"container {item.name!a:.70}", item.resources)
+        for container in spec.every_container:
+            _check_limits(f"container {container.name!a:.70}", container.resources)
     except ValueError as error:
         raise document.error((*maker.path, "spec"), str(error)) from error
     return AskedPod(
@@ -217,7 +217,7 @@ def _of_another_workload(spec: Any) -> str:
 def _with_text_amounts(part: Any, key: str = "") -> Any:
     """The same values, quantities as text: ``cpu: 1`` is as good as ``cpu: "1"``."""
     if isinstance(part, list):
-        return [_with_text_amounts(item) for item in part]
+        return [_with_text_amounts(member) for member in part]
     if not isinstance(part, dict):
         return part
     if key in _AMOUNTS:
@@ -238,8 +238,8 @@ def _as_stored(
     stored = replace(
         spec,
         scheduler_name=spec.scheduler_name or "default-scheduler",
-        containers=[_container(item, spec) for item in spec.containers or ()],
-        init_containers=[_container(item, spec) for item in spec.init_containers or ()] or None,
+        containers=[_container(container, spec) for container in spec.containers or ()],
+        init_containers=[_container(container, spec) for container in spec.init_containers or ()] or None,
         resources=_pod_resources(spec),
         tolerations=_tolerations(spec),
     )
@@ -255,15 +255,18 @@ def _of_runtime_class(
     if not snapshot.has(RUNTIME_CLASSES):
         note = "the overhead of its runtimeClassName is not known and not counted"
         return spec, () if spec.overhead else (note,)
-    classes = {item.metadata.name: item for item in snapshot.recording.records(RUNTIME_CLASSES)}
+    classes = {
+        runtime_class.metadata.name: runtime_class
+        for runtime_class in snapshot.recording.records(RUNTIME_CLASSES)
+    }
     where = (*path, "spec", "runtimeClassName")
     hint = "the API server would refuse the pod"
     if spec.runtime_class_name not in classes:
         raise document.error(where, f"there is no class {spec.runtime_class_name!a:.60}", hint=hint)
-    found = with_runtime_class(records.PodTemplate(spec=spec), classes)
-    if isinstance(found, str):
-        raise document.error(where, found, hint=hint)
-    return found.spec, ()
+    completed = with_runtime_class(records.PodTemplate(spec=spec), classes)
+    if isinstance(completed, str):
+        raise document.error(where, completed, hint=hint)
+    return completed.spec, ()
 
 
 def _container(container: records.Container, spec: records.PodSpec) -> records.Container:
@@ -307,8 +310,8 @@ def _pod_resources(spec: records.PodSpec) -> records.ResourceRequirements | None
         return resources
     of_containers = {
         name
-        for item in spec.every_container
-        for name in ((_requested(item.resources) or records.ResourceRequirements()).requests or {})
+        for container in spec.every_container
+        for name in ((_requested(container.resources) or records.ResourceRequirements()).requests or {})
     }
     missing = {name: amount for name, amount in resources.limits.items() if name not in of_containers}
     requests = {**missing, **(resources.requests or {})}
@@ -318,7 +321,7 @@ def _pod_resources(spec: records.PodSpec) -> records.ResourceRequirements | None
 def _tolerations(spec: records.PodSpec) -> list[records.Toleration]:
     """The pod's own, and those that admission gives every pod that has no such toleration."""
     own = list(spec.tolerations or ())
-    tolerated = {item.key for item in own if item.effect in ("", "NoExecute")}
+    tolerated = {toleration.key for toleration in own if toleration.effect in ("", "NoExecute")}
     if "" in tolerated:  # all taints
         return own
     added = [key for key in _TOLERATED_FOR_A_WHILE if key not in tolerated]
@@ -337,17 +340,18 @@ def _with_priority(
         return spec, () if spec.priority is not None or not named else (note,)
     classes = snapshot.recording.records(PRIORITY_CLASSES)
     if spec.priority_class_name:
-        found = next((item for item in classes if item.metadata.name == spec.priority_class_name), None)
-        if found is None:
+        named_so = (candidate for candidate in classes if candidate.metadata.name == spec.priority_class_name)
+        priority_class = next(named_so, None)
+        if priority_class is None:
             hint = "the API server would refuse the pod"
             where = (*path, "spec", "priorityClassName")
             raise document.error(where, f"there is no class {spec.priority_class_name!a:.60}", hint=hint)
     else:
-        found = next((item for item in classes if item.global_default), None)
-        if found is None:
+        priority_class = next((candidate for candidate in classes if candidate.global_default), None)
+        if priority_class is None:
             return spec, ()
-    policy = spec.preemption_policy or found.preemption_policy
-    return replace(spec, priority=found.value, preemption_policy=policy), ()
+    policy = spec.preemption_policy or priority_class.preemption_policy
+    return replace(spec, priority=priority_class.value, preemption_policy=policy), ()
 
 
 def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> records.LabelSelector | None:

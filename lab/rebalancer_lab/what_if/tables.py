@@ -57,7 +57,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
         colour = "red" if after > before else "green" if after < before else ""
         lines.labelled(f"  {title:<22} ", f"{before} {arrow} {after}", colour, "")
     if answer.pods:
-        counts = Counter(item.fate for item in answer.pods)
+        counts = Counter(pod.fate for pod in answer.pods)
         listed = ", ".join(
             f"{counts[fate]} {_WORDS[fate][counts[fate] > 1]}" for fate in _ORDER if counts[fate]
         )
@@ -78,30 +78,31 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
         return
     arrow = lines.style.glyphs.arrow
     # What the change names comes first, then what becomes hot or cool, then what receives or loses load.
-    changed = sorted(filter(_changes, nodes), key=lambda item: (not item.change, item.hot[0] == item.hot[1]))
-    still_hot = sum(1 for item in nodes if item.hot[1] and not _changes(item))
+    changed = sorted(filter(_changes, nodes), key=lambda node: (not node.change, node.hot[0] == node.hot[1]))
+    still_hot = sum(1 for node in nodes if node.hot[1] and not _changes(node))
     lines.heading("NODES THAT CHANGE", f"load in percent of allocatable, before {arrow} after")
 
-    def heat(item: ChangedNode) -> tuple[str, str]:
-        loads = zip(item.hot, (item.before, item.after), strict=True)
+    def heat(node: ChangedNode) -> tuple[str, str]:
+        loads = zip(node.hot, (node.before, node.after), strict=True)
         before, after = (
             "yes" if hot else "no" if load.keys() >= _KNOWN else "unknown" for hot, load in loads
         )
-        both = after if before == after or not item.before else f"{before} {arrow} {after}"
-        return both, "red" if item.hot[1] else "dim"
+        both = after
+        if before != after and node.before:
+            both = f"{before} {arrow} {after}"
+        return both, "red" if node.hot[1] else "dim"
 
     def load(resource: str) -> Callable[[ChangedNode], Text]:
-        def of(item: ChangedNode) -> Text:
-            after = NodeAfter(load=item.after)
-            return load_bar(
-                lines, NodeReport(name=item.node, load=item.before or item.after, after=after), resource
-            )
+        def of(node: ChangedNode) -> Text:
+            after = NodeAfter(load=node.after)
+            report = NodeReport(name=node.node, load=node.before or node.after, after=after)
+            return load_bar(lines, report, resource)
 
         return of
 
     columns = [
-        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
-        Column("CHANGE", lambda item: (item.change or "-", "dim")),
+        Column("NODE", lambda node: (plain(node.node), "bold"), node=True),
+        Column("CHANGE", lambda node: (node.change or "-", "dim")),
         Column("CPU", load("cpu")),
         Column("MEMORY", load("memory")),
         Column("HOT", heat),
@@ -127,9 +128,9 @@ def _moves(lines: Lines, moves: Sequence[ChangedMove]) -> None:
         return
     lines.heading("MOVES OF A PLAN THAT CHANGE", "where each lands; -: it stays")
     columns = [
-        Column("POD", lambda item: (plain(item.pod), "bold")),
-        Column("BEFORE", lambda item: _landing(item.before), node=True),
-        Column("AFTER", lambda item: _landing(item.after), node=True),
+        Column("POD", lambda move: (plain(move.pod), "bold")),
+        Column("BEFORE", lambda move: _landing(move.before), node=True),
+        Column("AFTER", lambda move: _landing(move.after), node=True),
     ]
     write_table(lines, columns, moves, _MAX_PODS, "pod")
 
@@ -138,14 +139,14 @@ def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
     if not pods:
         return
     lines.heading("PODS", "where each lands, or why it does not; those to look at first")
-    ordered = sorted(pods, key=lambda item: _ORDER.index(item.fate))
+    ordered = sorted(pods, key=lambda pod: _ORDER.index(pod.fate))
     columns = [
-        Column("POD", lambda item: (plain(item.pod), "bold")),
-        Column("FROM", lambda item: plain(item.from_node) or "-", node=True),
-        Column("FATE", lambda item: (_WORDS[item.fate][0], _COLOURS.get(item.fate, "")), phrase="{}"),
+        Column("POD", lambda pod: (plain(pod.pod), "bold")),
+        Column("FROM", lambda pod: plain(pod.from_node) or "-", node=True),
+        Column("FATE", lambda pod: (_WORDS[pod.fate][0], _COLOURS.get(pod.fate, "")), phrase="{}"),
         Column(
             "TO, OR WHY",
-            lambda item: (words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
+            lambda pod: (words(pod.because) or _landing(pod.landings), "" if pod.landings else "dim"),
             sentence=True,
         ),
     ]
@@ -170,14 +171,14 @@ def _comparison(lines: Lines, comparison: Comparison) -> None:
     lines.message(f"{same} of {counted(comparison.compared, 'pod')} {land} alike", 2)
     if comparison.differing:
         columns = [
-            Column("POD OR WORKLOAD", lambda item: (plain(item.pod), "bold")),
-            Column("BEFORE", lambda item: _compared(item.before, item.fates[0]), node=True),
-            Column("AFTER", lambda item: _compared(item.after, item.fates[1]), node=True),
+            Column("POD OR WORKLOAD", lambda pair: (plain(pair.pod), "bold")),
+            Column("BEFORE", lambda pair: _compared(pair.before, pair.fates[0]), node=True),
+            Column("AFTER", lambda pair: _compared(pair.after, pair.fates[1]), node=True),
         ]
         write_table(lines, columns, comparison.differing, _MAX_COMPARED, "pod")
     for at, which in enumerate(("before", "after")):
-        _reasons(lines, f"{which}: ", [item.because[at] for item in comparison.differing])
-    _reasons(lines, "by either: ", [item.because[0] for item in comparison.unknown])
+        _reasons(lines, f"{which}: ", [pair.because[at] for pair in comparison.differing])
+    _reasons(lines, "by either: ", [pair.because[0] for pair in comparison.unknown])
 
 
 def _compared(landings: Sequence[Landing], fate: Fate) -> tuple[str, str]:
@@ -193,7 +194,7 @@ def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
 
 def fit_table(answer: Fit, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style, (item.node for item in answer.by_node))
+    lines = Lines(style, (node.node for node in answer.by_node))
     lines.headline("", f"{answer.pod}: {_verdict(answer)}")
     lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim")
     lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim")
@@ -251,15 +252,15 @@ def _daemon_nodes(lines: Lines, daemon: DaemonNodes) -> None:
     if daemon.without_room:
         lines.heading("NODES THAT CANNOT TAKE ONE", "the first plugin that rejects it there")
         columns = [
-            Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
-            Column("WHY", lambda item: words(item.because), sentence=True),
-            Column("PREEMPTS", lambda item: "yes" if item.preempts else "-"),
+            Column("NODE", lambda node: (plain(node.node), "bold"), node=True),
+            Column("WHY", lambda node: words(node.because), sentence=True),
+            Column("PREEMPTS", lambda node: "yes" if node.preempts else "-"),
         ]
         write_table(lines, columns, daemon.without_room, _MAX_NODES, "node")
     if daemon.passed_by:
         lines.heading("NODES THAT IT IS NOT FOR", "its controller makes no pod there")
-        for item in lines.first(daemon.passed_by, _MAX_REASONS, "reason"):
-            lines.message(f"{item.count:6d}  {item.reason}, e.g. {sample(item.nodes, 2)}", 2)
+        for rejected in lines.first(daemon.passed_by, _MAX_REASONS, "reason"):
+            lines.message(f"{rejected.count:6d}  {rejected.reason}, e.g. {sample(rejected.nodes, 2)}", 2)
 
 
 def _requests(answer: Fit) -> str:
@@ -280,17 +281,17 @@ def _landings(lines: Lines, answer: Fit) -> None:
     shown = answer.landings[: lines.shown(len(answer.landings), len(answer.landings))]
     lines.heading("LANDINGS", "each pod after those above it; percent of the node requested then")
     columns = [
-        Column("POD", lambda item: str(item.number), right=True),
-        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
-        Column("CHANCE", lambda item: f"{item.probability:.0%}", right=True),
-        Column("OTHER NODES", lambda item: str(item.others or "-"), right=True),
+        Column("POD", lambda pod: str(pod.number), right=True),
+        Column("NODE", lambda pod: (plain(pod.node), "bold"), node=True),
+        Column("CHANCE", lambda pod: f"{pod.probability:.0%}", right=True),
+        Column("OTHER NODES", lambda pod: str(pod.others or "-"), right=True),
         Column("CPU", figure_of("requested", "cpu"), right=True),
         Column("MEMORY", figure_of("requested", "memory"), right=True),
     ]
     write_table(lines, columns, shown)
-    most = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]
-    listed = ", ".join(f"{plain(item.node)} {item.pods}" for item in most)
-    others = len(answer.by_node) - len(most)
+    rooms = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]
+    listed = ", ".join(f"{plain(room.node)} {room.pods}" for room in rooms)
+    others = len(answer.by_node) - len(rooms)
     more = f", {counted(others, 'other node')} (--all)" if others else ""
     lines.message(f"pods by node: {listed}{more}", 2, "dim")
 
@@ -298,10 +299,10 @@ def _landings(lines: Lines, answer: Fit) -> None:
 def _stopped(lines: Lines, answer: Fit) -> None:
     """What rejects the pod after the last: a line for each plugin and reason, then the scheduler's event."""
     lines.heading("WHAT STOPS THE NEXT ONE", f"pod {answer.fits + 1}: nodes by the first plugin that rejects")
-    for item in lines.first(answer.stopped, _MAX_REASONS, "reason"):
-        lines.message(f"{item.count:6d}  {item.reason}".strip(), 2, "bold")
+    for rejected in lines.first(answer.stopped, _MAX_REASONS, "reason"):
+        lines.message(f"{rejected.count:6d}  {rejected.reason}".strip(), 2, "bold")
         if lines.style.everything:
-            lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim")
+            lines.message(f"e.g. {sample(rejected.nodes, 5)}", 10, "dim")
     if answer.message:
         lines.message(answer.message, 2, "dim")
     if answer.preemption:
