@@ -63,9 +63,12 @@ def label_as_node(store: Store, pod: Object, node: str) -> None:
 
 def _set_priority(store: Store, pod: Object, spec: Object) -> None:
     name = spec.get("priorityClassName")
-    classes = {item["metadata"]["name"]: item for item in store.all("priorityclasses")}
+    classes = {
+        priority_class["metadata"]["name"]: priority_class for priority_class in store.all("priorityclasses")
+    }
     if not name:
-        chosen = next((item for item in classes.values() if item.get("globalDefault")), None)
+        defaults = (chosen for chosen in classes.values() if chosen.get("globalDefault"))
+        chosen = next(defaults, None)
         if chosen is None:
             spec.setdefault("priority", 0)
             return
@@ -128,23 +131,27 @@ ORPHAN = "Orphan"
 
 def dependents(store: Store, namespace: str, uid: str) -> list[tuple[str, Object]]:
     """The ReplicaSets and pods that a controller of this uid owns, each with its plural."""
-    sets = [item for item in store.all("replicasets", namespace) if _owned(item, uid)]
-    return [*(("replicasets", item) for item in sets), *(("pods", item) for item in store.pods_of(uid))]
+    sets = [replica_set for replica_set in store.all("replicasets", namespace) if _owned(replica_set, uid)]
+    owned = [("replicasets", replica_set) for replica_set in sets]
+    owned += [("pods", pod) for pod in store.pods_of(uid)]
+    return owned
 
 
 def release(store: Store, namespace: str, uid: str) -> None:
     """Take the owner out of all that it owns."""
 
-    def forget(item: Object) -> None:
-        references = item["metadata"].get("ownerReferences") or ()
-        item["metadata"]["ownerReferences"] = [one for one in references if one.get("uid") != uid]
+    def forget(manifest: Object) -> None:
+        references = manifest["metadata"].get("ownerReferences") or ()
+        manifest["metadata"]["ownerReferences"] = [
+            reference for reference in references if reference.get("uid") != uid
+        ]
 
-    for plural, item in dependents(store, namespace, uid):
-        store.mutate(plural, namespace_of(item), name_of(item), forget)
+    for plural, dependent in dependents(store, namespace, uid):
+        store.mutate(plural, namespace_of(dependent), name_of(dependent), forget)
 
 
-def _owned(item: Object, uid: str) -> bool:
-    owner = controller_of(item)
+def _owned(manifest: Object, uid: str) -> bool:
+    owner = controller_of(manifest)
     return owner is not None and owner.get("uid") == uid
 
 
@@ -165,10 +172,12 @@ class Registry:
         with self.store.lock:
             return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
 
-    def create(self, resource: str, item: Object, *, namespace: str = "", dry_run: bool = False) -> Object:
+    def create(
+        self, resource: str, manifest: Object, *, namespace: str = "", dry_run: bool = False
+    ) -> Object:
         """Create an object as a POST does: name, namespace, admission; returns what is stored."""
         row = STORED[resource]
-        metadata = item.setdefault("metadata", {})
+        metadata = manifest.setdefault("metadata", {})
         with self.store.lock:
             if row.namespaced:
                 self._place(metadata, namespace)
@@ -184,22 +193,22 @@ class Registry:
             if metadata.get("resourceVersion"):
                 raise bad_request("resourceVersion should not be set on objects to be created")
             if resource == "pods":
-                admit_pod(self.store, item)
+                admit_pod(self.store, manifest)
             elif row.has_status:
-                item["status"] = dict(INITIAL_STATUS.get(resource, {}))
+                manifest["status"] = dict(INITIAL_STATUS.get(resource, {}))
             if dry_run:
                 if self.store.record(resource, metadata.get("namespace") or "", name):
-                    return self.store.create(resource, item)  # raises the 409 of a name that is taken
-                return {**item, "metadata": {**metadata, "uid": self.store.new_uid()}}
-            return self.store.create(resource, item)
+                    return self.store.create(resource, manifest)  # raises the 409 of a name that is taken
+                return {**manifest, "metadata": {**metadata, "uid": self.store.new_uid()}}
+            return self.store.create(resource, manifest)
 
     def _place(self, metadata: Object, namespace: str) -> None:
-        wanted = metadata.setdefault("namespace", namespace)
-        if namespace and wanted != namespace:
+        own_namespace = metadata.setdefault("namespace", namespace)
+        if namespace and own_namespace != namespace:
             message = "the namespace of the provided object does not match the namespace sent on the request"
             raise bad_request(message)
-        if self.store.record("namespaces", "", wanted) is None:
-            raise not_found("namespaces", wanted)
+        if self.store.record("namespaces", "", own_namespace) is None:
+            raise not_found("namespaces", own_namespace)
 
     def replace(
         self,
@@ -220,12 +229,12 @@ class Registry:
             record = self.store.record(resource, namespace, name)
             if record is None:
                 raise not_found(resource, name, row.group)
-            item = make(record.copy())
-            if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict):
+            manifest = make(record.copy())
+            if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
                 raise bad_request("the object provided has no metadata")
-            item.pop("kind", None)
-            item.pop("apiVersion", None)
-            metadata = item["metadata"]
+            manifest.pop("kind", None)
+            manifest.pop("apiVersion", None)
+            metadata = manifest["metadata"]
             if metadata.get("name", name) != name:
                 raise bad_request("the name of the object does not match the name on the URL")
             uid = metadata.get("uid") or record.object["metadata"]["uid"]
@@ -237,29 +246,31 @@ class Registry:
                 raise conflict(resource, name, why, row.group)
             if subresource == "status":
                 sent = metadata.get("resourceVersion")
-                status = item.get("status") or {}
-                item = {**record.copy(), "status": status}
-                item["metadata"]["resourceVersion"] = sent
+                status = manifest.get("status") or {}
+                manifest = {**record.copy(), "status": status}
+                manifest["metadata"]["resourceVersion"] = sent
             elif row.has_status:
-                item["status"] = record.copy().get("status") or {}
-            item["metadata"]["name"] = name
+                manifest["status"] = record.copy().get("status") or {}
+            manifest["metadata"]["name"] = name
             if row.namespaced:
-                item["metadata"]["namespace"] = namespace
+                manifest["metadata"]["namespace"] = namespace
             for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-                item["metadata"].pop(field, None)
+                manifest["metadata"].pop(field, None)
                 if field in record.object["metadata"]:
-                    item["metadata"][field] = record.object["metadata"][field]
+                    manifest["metadata"][field] = record.object["metadata"][field]
             if dry_run:
-                return item
-            stored = self.store.update(resource, item)
+                return manifest
+            stored = self.store.update(resource, manifest)
             if stored["metadata"].get("deletionTimestamp") and self._may_go(resource, stored):
                 self.store.remove(resource, namespace, name)
             return stored
 
-    def _may_go(self, resource: str, item: Object) -> bool:
+    def _may_go(self, resource: str, manifest: Object) -> bool:
         """Whether an object marked for deletion waits for nothing: neither a finalizer nor a kubelet."""
-        waits_for_kubelet = resource == "pods" and item["metadata"].get("deletionGracePeriodSeconds", 0) > 0
-        return not item["metadata"].get("finalizers") and not waits_for_kubelet
+        waits_for_kubelet = (
+            resource == "pods" and manifest["metadata"].get("deletionGracePeriodSeconds", 0) > 0
+        )
+        return not manifest["metadata"].get("finalizers") and not waits_for_kubelet
 
     def delete(self, resource: str, namespace: str, name: str, options: Object | None = None) -> Object:
         """Delete an object, a running pod gracefully; returns its last or its terminating state.
@@ -281,36 +292,36 @@ class Registry:
             if grace <= 0 and not finalizers:
                 removed = self.store.remove(resource, namespace, name)
                 return removed if removed is not None else record.object
-            item = record.copy()
-            metadata = item["metadata"]
+            terminating = record.copy()
+            metadata = terminating["metadata"]
             previous = metadata.get("deletionGracePeriodSeconds")
             if metadata.get("deletionTimestamp") and (previous is None or grace >= previous):
                 return record.object  # a later deletion may only shorten the grace
             metadata["deletionTimestamp"] = times.render(self.store.clock() + grace)
             metadata["deletionGracePeriodSeconds"] = grace
-            return self.store.update(resource, item)
+            return self.store.update(resource, terminating)
 
-    def check_preconditions(self, resource: str, item: Object, options: Object) -> None:
+    def check_preconditions(self, resource: str, manifest: Object, options: Object) -> None:
         """409 unless the uid and resourceVersion the caller named are those of the object."""
-        wanted = options.get("preconditions") or {}
-        metadata = item["metadata"]
+        preconditions = options.get("preconditions") or {}
+        metadata = manifest["metadata"]
         for field, title, actual in (
             ("uid", "UID", metadata["uid"]),
             ("resourceVersion", "ResourceVersion", metadata["resourceVersion"]),
         ):
-            if wanted.get(field) and wanted[field] != actual:
+            if preconditions.get(field) and preconditions[field] != actual:
                 why = (
-                    f"Precondition failed: {title} in precondition: {wanted[field]}, "
+                    f"Precondition failed: {title} in precondition: {preconditions[field]}, "
                     f"{title} in object meta: {actual}"
                 )
                 raise conflict(resource, metadata["name"], why, STORED[resource].group)
 
-    def _grace_seconds(self, resource: str, item: Object, options: Object) -> int:
-        if resource != "pods" or not node_of(item) or is_finished(item):
+    def _grace_seconds(self, resource: str, manifest: Object, options: Object) -> int:
+        if resource != "pods" or not node_of(manifest) or is_finished(manifest):
             return 0
         asked = options.get("gracePeriodSeconds")
         if asked is None:
-            asked = spec_of(item).get("terminationGracePeriodSeconds")
+            asked = spec_of(manifest).get("terminationGracePeriodSeconds")
         return _DEFAULT_GRACE_SECONDS if asked is None else max(int(asked), 0)
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
@@ -333,10 +344,10 @@ class Registry:
                 why = f'pod {name} is already assigned to node "{node_of(pod)}"'
                 raise conflict("pods/binding", name, why)
 
-            def assign(item: Object) -> None:
-                item["spec"]["nodeName"] = node
-                label_as_node(self.store, item, node)
-                set_condition(item, "PodScheduled", "True", self.store.clock())
+            def assign(changed: Object) -> None:
+                changed["spec"]["nodeName"] = node
+                label_as_node(self.store, changed, node)
+                set_condition(changed, "PodScheduled", "True", self.store.clock())
 
             if not dry_run:
                 self.store.mutate("pods", namespace, name, assign)
@@ -344,19 +355,19 @@ class Registry:
 
     def scale(self, resource: str, namespace: str, name: str) -> Object:
         """The Scale of a workload."""
-        item = self.store.get(resource, namespace, name)
-        if item is None:
+        workload = self.store.get(resource, namespace, name)
+        if workload is None:
             raise not_found(resource, name, STORED[resource].group)
         fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        selector = spec_of(item).get("selector") or {}
+        selector = spec_of(workload).get("selector") or {}
         labels = selector.get("matchLabels", {}) if resource != "replicationcontrollers" else selector
         return {
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
-            "metadata": {field: item["metadata"][field] for field in fields},
-            "spec": {"replicas": spec_of(item).get("replicas", 1)},
+            "metadata": {field: workload["metadata"][field] for field in fields},
+            "spec": {"replicas": spec_of(workload).get("replicas", 1)},
             "status": {
-                "replicas": (item.get("status") or {}).get("replicas", 0),
+                "replicas": (workload.get("status") or {}).get("replicas", 0),
                 "selector": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
             },
         }
@@ -376,9 +387,9 @@ class Registry:
         if not isinstance(replicas, int) or replicas < 0:
             raise StatusError(422, "Invalid", "spec.replicas: must be greater than or equal to 0")
 
-        def resize(item: Object) -> Object:
-            item["spec"]["replicas"] = replicas
-            return item
+        def resize(changed: Object) -> Object:
+            changed["spec"]["replicas"] = replicas
+            return changed
 
         self.replace(resource, namespace, name, resize, dry_run=dry_run)
         return self.scale(resource, namespace, name)

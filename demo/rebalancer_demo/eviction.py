@@ -116,19 +116,21 @@ def _spend(registry: Registry, budget: Object, pod_name: str, *, dry_run: bool) 
         return
     now = registry.store.clock()
 
-    def decrement(item: Object) -> None:
-        item["status"]["disruptionsAllowed"] = allowed - 1
-        item["status"].setdefault("disruptedPods", {})[pod_name] = times.render(now)
+    def decrement(changed: Object) -> None:
+        changed["status"]["disruptionsAllowed"] = allowed - 1
+        changed["status"].setdefault("disruptedPods", {})[pod_name] = times.render(now)
         if allowed == 1:
-            set_condition(item, "DisruptionAllowed", "False", now, reason="InsufficientPods", standard=True)
+            set_condition(
+                changed, "DisruptionAllowed", "False", now, reason="InsufficientPods", standard=True
+            )
 
     registry.store.mutate("poddisruptionbudgets", budget["metadata"]["namespace"], name, decrement)
 
 
 def _mark(registry: Registry, namespace: str, name: str) -> None:
-    def mark(item: Object) -> None:
+    def mark(changed: Object) -> None:
         set_condition(
-            item,
+            changed,
             "DisruptionTarget",
             "True",
             registry.store.clock(),

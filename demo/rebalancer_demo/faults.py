@@ -154,16 +154,16 @@ class Misbehaviours:
     def of_workload(self, owner: Object) -> Misbehaviour | None:
         """Whether replacements of this ReplicaSet or StatefulSet are never created."""
         owners = [owner, *owners_of(self._store, owner)]
-        names = {name_of(item) for item in owners}
+        names = {name_of(controller) for controller in owners}
         return self._find("drop-replacement", namespace_of(owner), names, owners, "")
 
     def _find(
         self, effect: PlacementEffect, namespace: str, workloads: set[str], annotated: list[Object], uid: str
     ) -> Misbehaviour | None:
-        for item in annotated:
-            found = _annotated(item, effect)
-            if found:
-                return found
+        for manifest in annotated:
+            of_annotation = _annotated(manifest, effect)
+            if of_annotation:
+                return of_annotation
         with self._lock:
             for misbehaviour in self._added:
                 if misbehaviour.effect != effect or misbehaviour.namespace not in {"", namespace}:
@@ -178,22 +178,22 @@ class Misbehaviours:
         return None
 
 
-def owners_of(store: Store, item: Object) -> list[Object]:
+def owners_of(store: Store, manifest: Object) -> list[Object]:
     """The controller of an object and that one's controller: ReplicaSet and Deployment."""
-    found: list[Object] = []
-    reference = controller_of(item)
-    while reference is not None and len(found) < 3:
+    owners: list[Object] = []
+    reference = controller_of(manifest)
+    while reference is not None and len(owners) < 3:
         plural = _PLURALS.get(reference["kind"])
-        owner = store.get(plural, namespace_of(item), reference["name"]) if plural else None
+        owner = store.get(plural, namespace_of(manifest), reference["name"]) if plural else None
         if owner is None:
             break
-        found.append(owner)
+        owners.append(owner)
         reference = controller_of(owner)
-    return found
+    return owners
 
 
-def _annotated(item: Object, effect: PlacementEffect) -> Misbehaviour | None:
-    annotations = annotations_of(item)
+def _annotated(manifest: Object, effect: PlacementEffect) -> Misbehaviour | None:
+    annotations = annotations_of(manifest)
     if effect == "misplace" and _PREFIX + "misplace" in annotations:
         return Misbehaviour("misplace", node=annotations[_PREFIX + "misplace"])
     if effect == "delay" and _PREFIX + "delay" in annotations:

@@ -81,17 +81,17 @@ class Kubelets:
             number = self._addresses
         address = f"10.{128 + number // 65536 % 128}.{number // 256 % 256}.{number % 256}"
 
-        def start(item: Object) -> bool:
-            if node_of(item) in self.failed:  # since the pod was read
+        def start(changed: Object) -> bool:
+            if node_of(changed) in self.failed:  # since the pod was read
                 return False
-            status = item.setdefault("status", {})
+            status = changed.setdefault("status", {})
             status.update(
                 phase="Running", startTime=times.render(now), podIP=address, podIPs=[{"ip": address}]
             )
-            set_condition(item, "PodScheduled", "True", now)
-            set_condition(item, "Initialized", "True", now)
-            set_condition(item, "ContainersReady", "False", now, reason="ContainersNotReady")
-            set_condition(item, "Ready", "False", now, reason="ContainersNotReady")
+            set_condition(changed, "PodScheduled", "True", now)
+            set_condition(changed, "Initialized", "True", now)
+            set_condition(changed, "ContainersReady", "False", now, reason="ContainersNotReady")
+            set_condition(changed, "Ready", "False", now, reason="ContainersNotReady")
             status["containerStatuses"] = [
                 {
                     "name": container.get("name", ""),
@@ -103,7 +103,7 @@ class Kubelets:
                     "started": True,
                     "state": {"running": {"startedAt": times.render(now)}},
                 }
-                for container in spec_of(item).get("containers") or ()
+                for container in spec_of(changed).get("containers") or ()
             ]
             return True
 
@@ -115,19 +115,21 @@ class Kubelets:
         if pod is None or pod["metadata"]["uid"] not in self._started or is_ready(pod):
             return None
         text = annotations_of(pod).get(READY_AFTER)
-        after = self._ready_after if text is None else None if text == "never" else float(text)
+        after = self._ready_after
+        if text is not None:
+            after = None if text == "never" else float(text)
         if after is None:
             return None
         left = self._started[pod["metadata"]["uid"]] + after - now
         if left > 0:
             return left
 
-        def make_ready(item: Object) -> bool:
-            if node_of(item) in self.failed:  # since the pod was read
+        def make_ready(changed: Object) -> bool:
+            if node_of(changed) in self.failed:  # since the pod was read
                 return False
-            set_condition(item, "ContainersReady", "True", now)
-            set_condition(item, "Ready", "True", now)
-            for container in item["status"].get("containerStatuses") or ():
+            set_condition(changed, "ContainersReady", "True", now)
+            set_condition(changed, "Ready", "True", now)
+            for container in changed["status"].get("containerStatuses") or ():
                 container["ready"] = True
             return True
 
@@ -158,7 +160,7 @@ class Kubelets:
             condition = condition_of(node, "Ready")
             if name in self.failed or (condition is not None and condition.get("status") != "True"):
                 continue
-            self._store.mutate("nodes", "", name, lambda item: _beat(item, now))
+            self._store.mutate("nodes", "", name, lambda changed: _beat(changed, now))
 
     def fail(self, name: str, now: float) -> None:
         """Let a node die: Ready becomes Unknown, it is tainted unreachable, its pods are no longer ready."""
@@ -166,10 +168,10 @@ class Kubelets:
             return
         self.failed.add(name)
 
-        def fail(item: Object) -> None:
+        def fail(changed: Object) -> None:
             message = "Kubelet stopped posting node status."
-            set_condition(item, "Ready", "Unknown", now, reason="NodeStatusUnknown", message=message)
-            taints = item.setdefault("spec", {}).setdefault("taints", [])
+            set_condition(changed, "Ready", "Unknown", now, reason="NodeStatusUnknown", message=message)
+            taints = changed.setdefault("spec", {}).setdefault("taints", [])
             for effect in ("NoSchedule", "NoExecute"):
                 taints.append({"key": _UNREACHABLE, "effect": effect, "timeAdded": times.render(now)})
 
@@ -180,18 +182,18 @@ class Kubelets:
                 "pods",
                 metadata["namespace"],
                 metadata["name"],
-                lambda item: set_condition(item, "Ready", "False", now),
+                lambda changed: set_condition(changed, "Ready", "False", now),
             )
 
     def recover(self, name: str, now: float) -> None:
         """Let a node come back, and its pods become ready again."""
         self.failed.discard(name)
 
-        def recover(item: Object) -> None:
-            set_condition(item, "Ready", "True", now, reason="KubeletReady")
-            _beat(item, now)
-            taints = spec_of(item).get("taints") or ()
-            item["spec"]["taints"] = [taint for taint in taints if taint.get("key") != _UNREACHABLE]
+        def recover(changed: Object) -> None:
+            set_condition(changed, "Ready", "True", now, reason="KubeletReady")
+            _beat(changed, now)
+            taints = spec_of(changed).get("taints") or ()
+            changed["spec"]["taints"] = [taint for taint in taints if taint.get("key") != _UNREACHABLE]
 
         self._store.mutate("nodes", "", name, recover)
         for pod in self._store.pods_on(name):
@@ -201,7 +203,7 @@ class Kubelets:
                     "pods",
                     metadata["namespace"],
                     metadata["name"],
-                    lambda item: set_condition(item, "Ready", "True", now),
+                    lambda changed: set_condition(changed, "Ready", "True", now),
                 )
 
 

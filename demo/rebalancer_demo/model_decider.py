@@ -66,11 +66,11 @@ class ModelDecider:
     def _list(self, view: ClusterView, kind: Kind) -> Listing:
         """The typed records of a kind; kept while nothing of it changes."""
         records, version = view.records(kind.plural)
-        known = self._listings.get(kind.plural)
-        if known is None or known[0] != version:
+        cached = self._listings.get(kind.plural)
+        if cached is None or cached[0] != version:
             listing = decode_listing(kind, [msgspec.Raw(record.encoded) for record in records])
-            known = self._listings[kind.plural] = version, listing
-        return known[1]
+            cached = self._listings[kind.plural] = version, listing
+        return cached[1]
 
     def _view(self) -> SchedulerView:
         if self._watcher is None:

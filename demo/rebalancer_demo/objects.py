@@ -27,39 +27,39 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 _CONDITION_FIELDS = ("status", "reason", "message", "observedGeneration")
 
 
-def name_of(item: Object) -> str:
+def name_of(manifest: Object) -> str:
     """metadata.name."""
-    return str(item["metadata"]["name"])
+    return str(manifest["metadata"]["name"])
 
 
-def namespace_of(item: Object) -> str:
+def namespace_of(manifest: Object) -> str:
     """metadata.namespace, empty for cluster-wide objects."""
-    return str(item["metadata"].get("namespace") or "")
+    return str(manifest["metadata"].get("namespace") or "")
 
 
-def key_of(item: Object) -> tuple[str, str]:
+def key_of(manifest: Object) -> tuple[str, str]:
     """Namespace and name."""
-    return namespace_of(item), name_of(item)
+    return namespace_of(manifest), name_of(manifest)
 
 
-def labels_of(item: Object) -> dict[str, str]:
+def labels_of(manifest: Object) -> dict[str, str]:
     """metadata.labels, never None."""
-    return item["metadata"].get("labels") or {}
+    return manifest["metadata"].get("labels") or {}
 
 
-def annotations_of(item: Object) -> dict[str, str]:
+def annotations_of(manifest: Object) -> dict[str, str]:
     """metadata.annotations, never None."""
-    return item["metadata"].get("annotations") or {}
+    return manifest["metadata"].get("annotations") or {}
 
 
-def spec_of(item: Object) -> Object:
+def spec_of(manifest: Object) -> Object:
     """The spec, never None."""
-    return item.get("spec") or {}
+    return manifest.get("spec") or {}
 
 
-def status_of(item: Object) -> Object:
+def status_of(manifest: Object) -> Object:
     """The status, never None."""
-    return item.get("status") or {}
+    return manifest.get("status") or {}
 
 
 def requests_of(pod: Object) -> Iterator[dict[str, str]]:
@@ -79,9 +79,9 @@ def phase_of(pod: Object) -> str:
     return str(status_of(pod).get("phase") or "")
 
 
-def is_terminating(item: Object) -> bool:
+def is_terminating(manifest: Object) -> bool:
     """Whether somebody asked for its deletion."""
-    return bool(item["metadata"].get("deletionTimestamp"))
+    return bool(manifest["metadata"].get("deletionTimestamp"))
 
 
 def is_finished(pod: Object) -> bool:
@@ -94,30 +94,30 @@ def is_active(pod: Object) -> bool:
     return not is_terminating(pod) and not is_finished(pod)
 
 
-def condition_of(item: Object, kind: str) -> Object | None:
+def condition_of(manifest: Object, kind: str) -> Object | None:
     """The condition of that type, if there is one."""
-    for condition in status_of(item).get("conditions") or ():
+    for condition in status_of(manifest).get("conditions") or ():
         if condition.get("type") == kind:
             return dict(condition)
     return None
 
 
-def is_ready(item: Object) -> bool:
+def is_ready(manifest: Object) -> bool:
     """Whether the Ready condition of a pod or node is True."""
-    condition = condition_of(item, "Ready")
+    condition = condition_of(manifest, "Ready")
     return condition is not None and condition.get("status") == "True"
 
 
-def controller_of(item: Object) -> Object | None:
+def controller_of(manifest: Object) -> Object | None:
     """The owner reference of the managing controller, if there is one."""
-    for reference in item["metadata"].get("ownerReferences") or ():
+    for reference in manifest["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             return dict(reference)
     return None
 
 
 def set_condition(
-    item: Object,
+    manifest: Object,
     kind: str,
     status: str,
     now: float,
@@ -131,27 +131,27 @@ def set_condition(
     A ``standard`` one (meta/v1 Condition) has a message even when that is empty, and the generation it is
     about.
     """
-    conditions = item.setdefault("status", {}).setdefault("conditions", [])
-    wanted: Object = {"type": kind, "status": status}
+    conditions = manifest.setdefault("status", {}).setdefault("conditions", [])
+    condition: Object = {"type": kind, "status": status}
     if reason:
-        wanted["reason"] = reason
+        condition["reason"] = reason
     if message or standard:
-        wanted["message"] = message
+        condition["message"] = message
     if standard:
-        wanted["observedGeneration"] = item["metadata"].get("generation", 0)
-    for condition in conditions:
-        if condition.get("type") != kind:
+        condition["observedGeneration"] = manifest["metadata"].get("generation", 0)
+    for present in conditions:
+        if present.get("type") != kind:
             continue
-        if all(condition.get(key, "") == wanted.get(key, "") for key in _CONDITION_FIELDS):
+        if all(present.get(key, "") == condition.get(key, "") for key in _CONDITION_FIELDS):
             return False
-        if condition.get("status") == status and condition.get("lastTransitionTime"):
-            wanted["lastTransitionTime"] = condition["lastTransitionTime"]
+        if present.get("status") == status and present.get("lastTransitionTime"):
+            condition["lastTransitionTime"] = present["lastTransitionTime"]
         else:
-            wanted["lastTransitionTime"] = times.render(now)
-        condition.clear()
-        condition.update(wanted)
+            condition["lastTransitionTime"] = times.render(now)
+        present.clear()
+        present.update(condition)
         return True
-    conditions.append({**wanted, "lastTransitionTime": times.render(now)})
+    conditions.append({**condition, "lastTransitionTime": times.render(now)})
     return True
 
 
@@ -341,11 +341,11 @@ def label_query(text: str) -> Match:
         selects = matcher(parse_labels(text))
     except ValueError as error:
         raise bad_request(str(error)) from error
-    return lambda item: selects(labels_of(item))
+    return lambda manifest: selects(labels_of(manifest))
 
 
-def _field(item: Object, path: str) -> str:
-    value: Any = item
+def _field(manifest: Object, path: str) -> str:
+    value: Any = manifest
     for key in path.split("."):
         value = (value or {}).get(key)
     if path == "spec.unschedulable":
@@ -359,15 +359,15 @@ def field_query(text: str, resource: str) -> Match:
         requirements = parse_fields(text)
     except ValueError as error:
         raise bad_request(str(error)) from error
-    known = _METADATA_FIELDS | _FIELDS.get(resource, frozenset())
+    indexed = _METADATA_FIELDS | _FIELDS.get(resource, frozenset())
     for requirement in requirements:
-        if requirement.path not in known:
+        if requirement.path not in indexed:
             raise bad_request(
                 f'Unable to find "{resource}" that match label selector "", field selector "{text}": '
                 f"field label not supported: {requirement.path}"
             )
     paths = [requirement.path for requirement in requirements]
-    return lambda item: fields_match(requirements, {path: _field(item, path) for path in paths})
+    return lambda manifest: fields_match(requirements, {path: _field(manifest, path) for path in paths})
 
 
 def label_selector(selector: Object | None) -> Matcher:

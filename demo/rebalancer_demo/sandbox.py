@@ -76,14 +76,14 @@ class DumpLoader:
     def load(self, objects: Iterable[Object]) -> int:
         """Store the objects as they are, lists item by item; returns how many were loaded."""
         by_plural: dict[str, list[Object]] = {}
-        for plural, item in self._flatten(objects):
-            by_plural.setdefault(plural, []).append(item)
+        for plural, manifest in self._flatten(objects):
+            by_plural.setdefault(plural, []).append(manifest)
         node_metrics = by_plural.pop("NodeMetrics", [])
         pod_metrics = by_plural.pop("PodMetrics", [])
         for plural, status in INITIAL_STATUS.items():
-            for item in by_plural.get(plural, ()):
-                item["status"] = {**status, **(item.get("status") or {})}
-        _add_namespaces(by_plural, {name_of(item) for item in self._store.all("namespaces")})
+            for manifest in by_plural.get(plural, ()):
+                manifest["status"] = {**status, **(manifest.get("status") or {})}
+        _add_namespaces(by_plural, {name_of(manifest) for manifest in self._store.all("namespaces")})
         count = sum(self._store.load(plural, items) for plural, items in by_plural.items())
         self._usage.load(node_metrics, pod_metrics)
         return count + len(node_metrics) + len(pod_metrics)
@@ -97,21 +97,27 @@ class DumpLoader:
                 self.watcher_document = document
             elif "items" in document:
                 item_kind = kind.removesuffix("List")
-                for item in document["items"] or ():
+                for manifest in document["items"] or ():
                     yield from _served(
-                        item, str(item.get("kind") or item_kind), str(item.get("apiVersion") or version)
+                        manifest,
+                        str(manifest.get("kind") or item_kind),
+                        str(manifest.get("apiVersion") or version),
                     )
             else:
                 yield from _served(document, kind, version)
 
 
-def _served(item: Object, kind: str, api_version: str) -> Iterator[tuple[str, Object]]:
+def _served(manifest: Object, kind: str, api_version: str) -> Iterator[tuple[str, Object]]:
     group = api_version.rpartition("/")[0]
     resource = BY_KIND.get((group, kind))
-    if resource is None or not isinstance(item.get("metadata"), dict) or not item["metadata"].get("name"):
+    if (
+        resource is None
+        or not isinstance(manifest.get("metadata"), dict)
+        or not manifest["metadata"].get("name")
+    ):
         return
     # a copy of what the store completes, so that the caller can load the same objects again
-    copied = {**item, "metadata": dict(item["metadata"])}
+    copied = {**manifest, "metadata": dict(manifest["metadata"])}
     yield (resource.kind if resource.computed else resource.plural), copied
 
 
@@ -120,10 +126,10 @@ def _add_namespaces(by_plural: dict[str, list[Object]], present: set[str]) -> No
     used = set(_SYSTEM_NAMESPACES)
     for plural, items in by_plural.items():
         if STORED[plural].namespaced:
-            for item in items:
-                used.add(item["metadata"].setdefault("namespace", "default"))
-    known = present | {name_of(item) for item in by_plural.get("namespaces", ())}
-    for name in sorted(used - known):
+            for manifest in items:
+                used.add(manifest["metadata"].setdefault("namespace", "default"))
+    listed = present | {name_of(namespace) for namespace in by_plural.get("namespaces", ())}
+    for name in sorted(used - listed):
         labels = {"kubernetes.io/metadata.name": name}
         namespace = {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Active"}}
         by_plural.setdefault("namespaces", []).append(namespace)

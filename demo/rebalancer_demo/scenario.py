@@ -199,9 +199,9 @@ def _scripts_off_the_path() -> str:
     scripts = Path(sysconfig.get_path("scripts"))
     if not (scripts / _PROGRAM).exists():
         return ""
-    found = shutil.which(_PROGRAM)
-    elsewhere = found is not None and Path(found).parent != scripts
-    return "" if elsewhere or (found and sys.prefix == sys.base_prefix) else str(scripts)
+    on_path = shutil.which(_PROGRAM)
+    elsewhere = on_path is not None and Path(on_path).parent != scripts
+    return "" if elsewhere or (on_path and sys.prefix == sys.base_prefix) else str(scripts)
 
 
 def steps() -> list[str]:

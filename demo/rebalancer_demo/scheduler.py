@@ -119,23 +119,23 @@ class LeastAllocated:
 
     def _requested(self, pod: Object) -> tuple[int, int]:
         key = (pod["metadata"].get("namespace", ""), name_of(pod)), pod["metadata"].get("uid", "")
-        known = self._requests.get(key)
-        if known is None:
+        amounts = self._requests.get(key)
+        if amounts is None:
             if len(self._requests) > _MAX_CACHED_ARRAYS:
                 self._requests.clear()
             cpu = memory = 0
             for requests in requests_of(pod):
                 cpu += quantities.cpu_milli(requests.get("cpu", "0"))
                 memory += quantities.units(requests.get("memory", "0"))
-            known = self._requests[key] = (cpu, memory)
-        return known
+            amounts = self._requests[key] = (cpu, memory)
+        return amounts
 
 
 def _admits(node: Object, pod: Object) -> bool:
     if not is_ready(node) or spec_of(node).get("unschedulable"):
         return False
-    wanted = spec_of(pod).get("nodeSelector") or {}
-    if any(labels_of(node).get(key) != value for key, value in wanted.items()):
+    selector = spec_of(pod).get("nodeSelector") or {}
+    if any(labels_of(node).get(key) != value for key, value in selector.items()):
         return False
     tolerations = spec_of(pod).get("tolerations") or ()
     for taint in spec_of(node).get("taints") or ():
@@ -249,16 +249,16 @@ class Scheduler:
             self._queue[key] = _Waiting(self._numbers, self._store.clock())
 
     def _notice(self, change: Change) -> None:
-        item = change.record.object
+        manifest = change.record.object
         frees_room = change.resource == "nodes" and not (
-            change.previous and is_heartbeat(change.previous.object, item)
+            change.previous and is_heartbeat(change.previous.object, manifest)
         )
         if change.resource == "pods":
             if change.kind == "DELETED":
-                self._queue.pop((namespace_of(item), name_of(item)), None)
-                frees_room = bool(node_of(item))
+                self._queue.pop((namespace_of(manifest), name_of(manifest)), None)
+                frees_room = bool(node_of(manifest))
             else:
-                self._enqueue(item)
+                self._enqueue(manifest)
         if frees_room:
             for waiting in self._queue.values():
                 if waiting.unschedulable:
@@ -327,14 +327,14 @@ class Scheduler:
         now = self._store.clock()
         waiting.unschedulable = True
         waiting.not_before = now + _RETRY_SECONDS
-        known = condition_of(pod, "PodScheduled") or {}
-        if (known.get("reason"), known.get("message")) == ("Unschedulable", message):
+        condition = condition_of(pod, "PodScheduled") or {}
+        if (condition.get("reason"), condition.get("message")) == ("Unschedulable", message):
             return
         self._store.mutate(
             "pods",
             *key,
-            lambda item: set_condition(
-                item, "PodScheduled", "False", now, reason="Unschedulable", message=message
+            lambda changed: set_condition(
+                changed, "PodScheduled", "False", now, reason="Unschedulable", message=message
             ),
         )
         self._event(pod, "Warning", "FailedScheduling", message)
@@ -385,10 +385,10 @@ class Scheduler:
         # It decides as a scheduler that has run for long, which takes no pod to be just bound.
         acquired = times.render_micro(now - _RUNNING_SECONDS)
 
-        def renew(item: Object) -> None:
-            item["spec"] = {"acquireTime": acquired, **(item.get("spec") or {}), **spec}
+        def renew(changed: Object) -> None:
+            changed["spec"] = {"acquireTime": acquired, **(changed.get("spec") or {}), **spec}
 
         if self._store.mutate("leases", *LEASE, renew) is None:
             metadata = {"namespace": LEASE[0], "name": LEASE[1]}
-            item = {"metadata": metadata, "spec": {**spec, "acquireTime": acquired}}
-            self._registry.create("leases", item)
+            lease = {"metadata": metadata, "spec": {**spec, "acquireTime": acquired}}
+            self._registry.create("leases", lease)

@@ -43,8 +43,8 @@ class Record:
 
     __slots__ = ("_encoded", "object", "version")
 
-    def __init__(self, item: Object, version: int) -> None:
-        self.object = item
+    def __init__(self, manifest: Object, version: int) -> None:
+        self.object = manifest
         self.version = version
         self._encoded: bytes | None = None
 
@@ -57,8 +57,8 @@ class Record:
 
     def copy(self) -> Object:
         """A deep copy that may be changed."""
-        item: Object = msgspec.json.decode(self.encoded)
-        return item
+        copied: Object = msgspec.json.decode(self.encoded)
+        return copied
 
 
 class Change(NamedTuple):
@@ -232,19 +232,19 @@ class Store:
         """Put objects in as they are, without log entries: watches begin after the load; returns how many."""
         count = 0
         with self._changed:
-            for item in items:
-                self._complete(resource, item)
-                self._put(resource, item, log=False)
+            for manifest in items:
+                self._complete(resource, manifest)
+                self._put(resource, manifest, log=False)
                 count += 1
             self._log.restart(self._version)
             self._changed.notify_all()
         return count
 
-    def create(self, resource: str, item: Object) -> Object:
+    def create(self, resource: str, manifest: Object) -> Object:
         """Store a new object under a fresh uid and creation time; 409 when the name is taken."""
         with self._changed:
-            metadata = item["metadata"]
-            if key_of(item) in self._tables[resource]:
+            metadata = manifest["metadata"]
+            if key_of(manifest) in self._tables[resource]:
                 raise already_exists(resource, metadata["name"], STORED[resource].group)
             metadata["uid"] = self.new_uid()
             metadata["creationTimestamp"] = times.render(self.clock())
@@ -252,17 +252,17 @@ class Store:
             metadata.pop("deletionGracePeriodSeconds", None)
             if STORED[resource].has_generation:
                 metadata["generation"] = 1
-            self._complete(resource, item)
-            return self._put(resource, item)
+            self._complete(resource, manifest)
+            return self._put(resource, manifest)
 
-    def update(self, resource: str, item: Object) -> Object:
+    def update(self, resource: str, manifest: Object) -> Object:
         """Replace an object; 409 when its resourceVersion is given and stale, 404 when there is none.
 
         A change of the spec bumps ``metadata.generation``; no change at all stores nothing.
         """
         with self._changed:
-            metadata = item["metadata"]
-            namespace, name = key_of(item)
+            metadata = manifest["metadata"]
+            namespace, name = key_of(manifest)
             group = STORED[resource].group
             record = self.record(resource, namespace, name)
             if record is None:
@@ -276,11 +276,11 @@ class Store:
             metadata["resourceVersion"] = str(record.version)
             if STORED[resource].has_generation:
                 metadata["generation"] = old["metadata"].get("generation", 1)
-                if item.get("spec") != old.get("spec"):
+                if manifest.get("spec") != old.get("spec"):
                     metadata["generation"] += 1
-            if item == old:
+            if manifest == old:
                 return old
-            return self._put(resource, item)
+            return self._put(resource, manifest)
 
     def mutate(
         self, resource: str, namespace: str, name: str, change: Callable[[Object], object]
@@ -290,10 +290,10 @@ class Store:
             record = self.record(resource, namespace, name)
             if record is None:
                 return None
-            item = record.copy()
-            if change(item) is False:
+            changed = record.copy()
+            if change(changed) is False:
                 return record.object
-            return self.update(resource, item)
+            return self.update(resource, changed)
 
     def remove(self, resource: str, namespace: str, name: str) -> Object | None:
         """Take an object out for good; returns its last state, None when there is none."""
@@ -310,11 +310,11 @@ class Store:
             self._note(Change(self._version, resource, "DELETED", last, record))
             return last.object
 
-    def _complete(self, resource: str, item: Object) -> None:
+    def _complete(self, resource: str, manifest: Object) -> None:
         """What every stored object has, dumped ones included."""
-        item.pop("kind", None)
-        item.pop("apiVersion", None)
-        metadata = item["metadata"]
+        manifest.pop("kind", None)
+        manifest.pop("apiVersion", None)
+        metadata = manifest["metadata"]
         if not STORED[resource].namespaced:
             metadata.pop("namespace", None)
         if not metadata.get("uid"):
@@ -323,25 +323,25 @@ class Store:
             metadata["creationTimestamp"] = times.render(self.clock())
         metadata.pop("managedFields", None)
 
-    def _put(self, resource: str, item: Object, *, log: bool = True) -> Object:
-        metadata = item["metadata"]
-        key = key_of(item)
+    def _put(self, resource: str, manifest: Object, *, log: bool = True) -> Object:
+        metadata = manifest["metadata"]
+        key = key_of(manifest)
         table = self._tables[resource]
         previous = table.get(key)
         self._version += 1
         metadata["resourceVersion"] = str(self._version)
-        record = Record(item, self._version)
+        record = Record(manifest, self._version)
         table[key] = record
         if previous is None:
             self._sorted[resource] = None
         if resource == "pods":
             if previous is not None:
                 self._pods.discard(previous.object)
-            self._pods.add(item)
+            self._pods.add(manifest)
         if log:
             kind: ChangeKind = "MODIFIED" if previous else "ADDED"
             self._note(Change(self._version, resource, kind, record, previous))
-        return item
+        return manifest
 
     # The log
 

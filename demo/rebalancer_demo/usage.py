@@ -63,14 +63,14 @@ class UsageModel:
 
         The pods have to be in the store: what a node uses beyond them is its system.
         """
-        for item in pod_metrics:
-            containers = item.get("containers") or ()
+        for metrics in pod_metrics:
+            containers = metrics.get("containers") or ()
             total = NOTHING
             for container in containers:
                 total = total.plus(_usage(container["usage"]))
-            self._measured[namespace_of(item), name_of(item)] = total
-        for item in node_metrics:
-            self._recorded_nodes[name_of(item)] = _usage(item["usage"])
+            self._measured[namespace_of(metrics), name_of(metrics)] = total
+        for metrics in node_metrics:
+            self._recorded_nodes[name_of(metrics)] = _usage(metrics["usage"])
         self._learn_owners()
         self._learn_systems()
 
@@ -109,18 +109,18 @@ class UsageModel:
 
     def of_pod(self, pod: Object) -> Usage:
         """What a pod uses while it runs."""
-        known = self._measured.get((namespace_of(pod), name_of(pod)))
-        if known is None:
+        usage = self._measured.get((namespace_of(pod), name_of(pod)))
+        if usage is None:
             owner = controller_of(pod)
-            known = self._usual.get(owner["uid"]) if owner else None
-        if known is None:
-            known = _share_of_requests(pod)
+            usage = self._usual.get(owner["uid"]) if owner else None
+        if usage is None:
+            usage = _share_of_requests(pod)
         annotations = annotations_of(pod)
         if CPU_ANNOTATION in annotations:
-            known = known._replace(cpu_nano=cpu_nano(annotations[CPU_ANNOTATION]))
+            usage = usage._replace(cpu_nano=cpu_nano(annotations[CPU_ANNOTATION]))
         if MEMORY_ANNOTATION in annotations:
-            known = known._replace(memory_bytes=quantities.units(annotations[MEMORY_ANNOTATION]))
-        return known
+            usage = usage._replace(memory_bytes=quantities.units(annotations[MEMORY_ANNOTATION]))
+        return usage
 
     def of_nodes(self) -> dict[str, Usage]:
         """What each measured node uses: its running pods and its system."""
@@ -270,12 +270,12 @@ class LoadWatcher:
     def load(self, document: Object) -> None:
         """Keep the standard deviations of a dumped ``watcher.json``, which the sandbox cannot compute."""
         for node, entry in document["data"]["NodeMetricsMap"].items():
-            found = {
+            deviations = {
                 metric["type"]: float(metric["value"])
                 for metric in entry.get("metrics") or ()
                 if metric.get("operator") == "STD"
             }
-            self._deviation[node] = (found.get("CPU", 0.0), found.get("Memory", 0.0))
+            self._deviation[node] = (deviations.get("CPU", 0.0), deviations.get("Memory", 0.0))
 
     def sample(self) -> None:
         """Remember the utilisation of now, and forget what no lag or average reaches back to."""
@@ -290,17 +290,17 @@ class LoadWatcher:
 
     def _utilisation(self) -> Utilisation:
         usages = self._usage.of_nodes()
-        found = {}
+        by_node = {}
         for node in self._store.all("nodes"):
             usage = usages.get(name_of(node))
             capacity = status_of(node).get("capacity") or {}
             if usage is None or "cpu" not in capacity or "memory" not in capacity:
                 continue
-            found[name_of(node)] = (
+            by_node[name_of(node)] = (
                 100.0 * usage.cpu_nano / cpu_nano(str(capacity["cpu"])),
                 100.0 * usage.memory_bytes / quantities.units(str(capacity["memory"])),
             )
-        return found
+        return by_node
 
     def _window(self) -> tuple[list[Utilisation], float]:
         """The utilisations that count, and the time up to which they go."""
@@ -309,14 +309,15 @@ class LoadWatcher:
             return [self._utilisation()], now
         end = now - self.lag_seconds
         with self._lock:
-            known = [sample for sample in self._samples if sample.time <= end] or self._samples[:1]
-        if not known:
+            samples = [sample for sample in self._samples if sample.time <= end] or self._samples[:1]
+        if not samples:
             return [self._utilisation()], now
         # the newest sample before the window holds at its beginning
         first = max(
-            (at for at, sample in enumerate(known) if sample.time <= end - self.averaging_seconds), default=0
+            (at for at, sample in enumerate(samples) if sample.time <= end - self.averaging_seconds),
+            default=0,
         )
-        return [sample.utilisation for sample in known[first:]], end
+        return [sample.utilisation for sample in samples[first:]], end
 
     def __call__(self, query: Mapping[str, str] | None = None) -> Any:
         """The document; with ``host`` of that node alone, 404 when it is unknown."""

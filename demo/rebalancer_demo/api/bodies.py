@@ -52,7 +52,7 @@ def strategic_merge(target: Any, patch: Any) -> Any:
     for key, value in patch.items():
         if key.startswith("$deleteFromPrimitiveList/"):
             field = key.partition("/")[2]
-            merged[field] = [item for item in merged.get(field) or () if item not in value]
+            merged[field] = [element for element in merged.get(field) or () if element not in value]
         elif key.startswith("$"):
             continue  # ordering and retention advice, which only matters to lists we replace
         elif value is None:
@@ -65,20 +65,20 @@ def strategic_merge(target: Any, patch: Any) -> Any:
 
 
 def _merge_list(current: list[Any], patch: list[Any], keys: tuple[str, ...]) -> list[Any]:
-    if any(not isinstance(item, dict) for item in patch):
+    if any(not isinstance(element, dict) for element in patch):
         return patch
-    if any(item.get("$patch") == "replace" for item in patch):
-        return [item for item in patch if item.get("$patch") != "replace"]
+    if any(element.get("$patch") == "replace" for element in patch):
+        return [element for element in patch if element.get("$patch") != "replace"]
     merged = list(current)
-    for item in patch:
-        key = next((key for key in keys if key in item), keys[0])
-        index = next((at for at, old in enumerate(merged) if old.get(key) == item.get(key)), None)
-        if item.get("$patch") == "delete":
-            merged = [old for old in merged if old.get(key) != item.get(key)]
+    for element in patch:
+        key = next((key for key in keys if key in element), keys[0])
+        index = next((at for at, old in enumerate(merged) if old.get(key) == element.get(key)), None)
+        if element.get("$patch") == "delete":
+            merged = [old for old in merged if old.get(key) != element.get(key)]
         elif index is None:
-            merged.append(item)
+            merged.append(element)
         else:
-            merged[index] = strategic_merge(merged[index], item)
+            merged[index] = strategic_merge(merged[index], element)
     return merged
 
 
@@ -104,8 +104,10 @@ def _walk(document: Any, pointer: str) -> Any:
 def _holds(document: Any, pointer: str, value: Any) -> bool:
     """Whether a ``test`` holds: null is also what a field that is not there is, as to the API server."""
     parent, _, key = pointer.rpartition("/")
-    if value is None and isinstance(found := _walk(document, parent), dict):
-        return found.get(_steps(f"/{key}")[0]) is None
+    if value is None:
+        fields = _walk(document, parent)
+        if isinstance(fields, dict):
+            return fields.get(_steps(f"/{key}")[0]) is None
     return bool(_walk(document, pointer) == value)
 
 
@@ -162,16 +164,16 @@ def json_patch(target: Object, operations: list[Object]) -> Any:
     return document
 
 
-def shown(resource: Resource, item: Object) -> Object:
+def shown(resource: Resource, manifest: Object) -> Object:
     """An object as an answer shows it: with its kind, in the shape of the resource."""
-    shaped = to_new(item) if resource.stored_as else item
+    shaped = to_new(manifest) if resource.stored_as else manifest
     return {"kind": resource.kind, "apiVersion": resource.api_version, **shaped}
 
 
-def check_kind(item: Object, resource: Resource) -> None:
+def check_kind(manifest: Object, resource: Resource) -> None:
     """Refuse an object whose kind or apiVersion is another's; one without them is accepted."""
-    kind = item.pop("kind", None)
-    version = item.pop("apiVersion", None)
+    kind = manifest.pop("kind", None)
+    version = manifest.pop("apiVersion", None)
     if kind not in {None, "", resource.kind} or version not in {None, "", resource.api_version}:
         raise bad_request(
             f"the API version in the data ({version}, {kind}) does not match the expected "
@@ -185,13 +187,13 @@ def patcher(request: Request) -> Callable[[Object], Any]:
     if request.media_type == "application/json-patch+json":
         if not isinstance(document, list):
             raise bad_request("a JSON patch is a list of operations")
-        return lambda item: json_patch(item, document)
+        return lambda manifest: json_patch(manifest, document)
     if not isinstance(document, dict):
         raise bad_request("a merge patch is an object")
     if request.media_type == "application/merge-patch+json":
-        return lambda item: merge(item, document)
+        return lambda manifest: merge(manifest, document)
     if request.media_type in {"application/strategic-merge-patch+json", "application/apply-patch+yaml"}:
-        return lambda item: strategic_merge(item, document)
+        return lambda manifest: strategic_merge(manifest, document)
     raise StatusError(
         415,
         "UnsupportedMediaType",
@@ -216,11 +218,11 @@ def delete_options(request: Request) -> Object:
 
 def access_review(user: User, review: Object) -> Object:
     """The answer to a SelfSubjectAccessReview, as ``kubectl auth can-i`` asks it."""
-    wanted = (review.get("spec") or {}).get("resourceAttributes") or {}
-    resource = wanted.get("resource", "*")
-    if wanted.get("subresource"):
-        resource = f"{resource}/{wanted['subresource']}"
-    allowed = user.may(wanted.get("verb", "*"), resource, wanted.get("namespace", ""))
+    attributes = (review.get("spec") or {}).get("resourceAttributes") or {}
+    resource = attributes.get("resource", "*")
+    if attributes.get("subresource"):
+        resource = f"{resource}/{attributes['subresource']}"
+    allowed = user.may(attributes.get("verb", "*"), resource, attributes.get("namespace", ""))
     return {
         "kind": "SelfSubjectAccessReview",
         "apiVersion": "authorization.k8s.io/v1",

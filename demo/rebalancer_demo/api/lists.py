@@ -37,8 +37,8 @@ def selection(request: Request, target: Target) -> Match:
     if request.query.get("fieldSelector"):
         matches.append(field_query(request.query["fieldSelector"], target.resource.plural))
     if target.name:
-        matches.append(lambda item: item["metadata"]["name"] == target.name)
-    return lambda item: all(match(item) for match in matches)
+        matches.append(lambda manifest: manifest["metadata"]["name"] == target.name)
+    return lambda manifest: all(match(manifest) for match in matches)
 
 
 def number(request: Request, name: str) -> int:
@@ -76,10 +76,10 @@ class Lister:
     A snapshot is kept for ``keep_seconds``, and at most ``most`` are kept.
     """
 
-    def __init__(self, store: Store, *, keep_seconds: float = 300.0, most: int = 32) -> None:
+    def __init__(self, store: Store, *, keep_seconds: float = 300.0, max_snapshots: int = 32) -> None:
         self._store = store
         self._keep_seconds = keep_seconds
-        self._most = most
+        self._max_snapshots = max_snapshots
         self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
         self._numbers = itertools.count(1)
         self._lock = Lock()
@@ -110,19 +110,19 @@ class Lister:
         return Response(200, list_body(target.resource, metadata, page))
 
     def _check_version(self, request: Request) -> None:
-        wanted = number(request, "resourceVersion")
+        version = number(request, "resourceVersion")
         newest = self._store.version
-        if wanted > newest:
-            message = f"Too large resource version: {wanted}, current: {newest}"
+        if version > newest:
+            message = f"Too large resource version: {version}, current: {newest}"
             raise StatusError(504, "Timeout", message, retry_after=1)
-        if request.query.get("resourceVersionMatch") == "Exact" and wanted < newest:
-            raise expired(f"The resourceVersion for the provided list is too old: {wanted}")
+        if request.query.get("resourceVersionMatch") == "Exact" and version < newest:
+            raise expired(f"The resourceVersion for the provided list is too old: {version}")
 
     def _keep(self, snapshot: _Snapshot) -> str:
         with self._lock:
             name = str(next(self._numbers))
             self._snapshots[name] = snapshot
-            while len(self._snapshots) > self._most:
+            while len(self._snapshots) > self._max_snapshots:
                 self._snapshots.popitem(last=False)
             return name
 
@@ -215,10 +215,10 @@ def _event(change: Change, target: Target, match: Match) -> bytes:
     """The line of a change for this selection; an object that leaves the selection is DELETED for it."""
     if change.resource != target.resource.storage:
         return b""
-    item = change.record.object
-    if target.namespace and item["metadata"].get("namespace") != target.namespace:
+    manifest = change.record.object
+    if target.namespace and manifest["metadata"].get("namespace") != target.namespace:
         return b""
-    is_in = change.kind != "DELETED" and match(item)
+    is_in = change.kind != "DELETED" and match(manifest)
     was_in = change.previous is not None and match(change.previous.object)
     if is_in:
         return _line("MODIFIED" if was_in else "ADDED", target, change.record)
@@ -233,5 +233,5 @@ def _bookmark(target: Target, version: int, annotations: dict[str, str]) -> byte
     metadata: dict[str, object] = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
-    item = {"kind": target.resource.kind, "apiVersion": target.resource.api_version, "metadata": metadata}
-    return msgspec.json.encode({"type": "BOOKMARK", "object": item}) + b"\n"
+    bookmark = {"kind": target.resource.kind, "apiVersion": target.resource.api_version, "metadata": metadata}
+    return msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"

@@ -54,8 +54,8 @@ def read_object(body: bytes) -> Object | None:
         message = message_factory.GetMessageClass(descriptor).FromString(envelope.raw)
     except DecodeError as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from error
-    found: Object = _object(message)
-    return {"apiVersion": api_version, "kind": kind, **found}
+    fields: Object = _object(message)
+    return {"apiVersion": api_version, "kind": kind, **fields}
 
 
 @functools.cache
@@ -78,14 +78,14 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 def _object(message: Message) -> Object:
     """A message's fields by their names in JSON; what is absent or empty is left out, as Go does."""
-    found: Object = {}
+    fields: Object = {}
     for field, value in message.ListFields():
         shown = _field(field, value)
         if field.json_name == INLINE:
-            found.update(shown)
+            fields.update(shown)
         elif shown is not None:
-            found[field.json_name] = shown
-    return found
+            fields[field.json_name] = shown
+    return fields
 
 
 def _field(field: FieldDescriptor, value: Any) -> Any:
@@ -94,7 +94,7 @@ def _field(field: FieldDescriptor, value: Any) -> Any:
         values = entry.fields_by_name["value"]
         return {key: _single(values, value[key]) for key in sorted(value)}
     if field.is_repeated:
-        return [_single(field, item) for item in value]
+        return [_single(field, element) for element in value]
     return _single(field, value)
 
 

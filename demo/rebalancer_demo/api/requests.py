@@ -67,10 +67,10 @@ class Request:
     def _from_protobuf(self) -> Object:
         from rebalancer_demo.api.protobuf_bodies import read_object  # noqa: PLC0415 - for kubectl
 
-        found = read_object(self.body)
-        if found is None:
+        manifest = read_object(self.body)
+        if manifest is None:
             raise bad_request("the embedded cluster does not serve objects of this kind")
-        return found
+        return manifest
 
     def object(self) -> Object:
         """The body as an object; 400 when it is none."""
@@ -100,14 +100,14 @@ class Response:
 class Target:
     """What a path names: a resource, perhaps one object of it, and perhaps a subresource of that.
 
-    ``rest`` is the path below the subresource, which only the service proxy has.
+    ``proxied_path`` is what follows the subresource, which only the service proxy has.
     """
 
     resource: Resource
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""
+    proxied_path: str = ""
 
 
 def target_of(surface: Surface, path: str) -> Target | None:
@@ -227,7 +227,7 @@ class ServiceProxy:
         for (namespace, service, served_port, path), serve in served:
             if (namespace, service) != (target.namespace, name) or port not in {"", served_port}:
                 continue
-            if path == target.rest.strip("/"):
+            if path == target.proxied_path.strip("/"):
                 document = serve(request.query)
                 return document if isinstance(document, Response) else Response.json(document)
         if not any(key[:2] == (target.namespace, name) for key, _ in served):

@@ -46,7 +46,7 @@ def as_table(response: Response, request: Request, target: Target) -> Response:
     if target.resource.plural == "events":
         columns = columns[1:]
     with_metadata = request.query.get("includeObject", "Metadata") != "None"
-    rows = [_row(item, columns, with_metadata=with_metadata) for item in items]
+    rows = [_row(manifest, columns, with_metadata=with_metadata) for manifest in items]
     metadata = document.get("metadata", {}) if "items" in document else {}
     return Response.json(
         {
@@ -63,13 +63,13 @@ def as_table(response: Response, request: Request, target: Target) -> Response:
     )
 
 
-def _row(item: Object, columns: Sequence[_Column], *, with_metadata: bool) -> Object:
+def _row(manifest: Object, columns: Sequence[_Column], *, with_metadata: bool) -> Object:
     partial = {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": item["metadata"],
+        "metadata": manifest["metadata"],
     }
-    row: Object = {"cells": [column.cell(item) for column in columns]}
+    row: Object = {"cells": [column.cell(manifest) for column in columns]}
     return {**row, "object": partial} if with_metadata else row
 
 
@@ -89,8 +89,8 @@ def _ago(moment: str | None) -> str:
     if not moment:
         return "<unknown>"
     seconds = max(time.time() - times.parse(moment), 0.0)
-    for unit, length, most in (("s", 1, 120), ("m", 60, 180), ("h", 3600, 48)):
-        if seconds < length * most:
+    for unit, length, limit in (("s", 1, 120), ("m", 60, 180), ("h", 3600, 48)):
+        if seconds < length * limit:
             return f"{int(seconds // length)}{unit}"
     return f"{int(seconds // 86400)}d"
 
@@ -109,8 +109,8 @@ def _containers_ready(pod: Object) -> str:
 
 def _node_status(node: Object) -> str:
     ready = condition_of(node, "Ready")
-    found = "Ready" if ready and ready.get("status") == "True" else "NotReady"
-    return f"{found},SchedulingDisabled" if spec_of(node).get("unschedulable") else found
+    status = "Ready" if ready and ready.get("status") == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if spec_of(node).get("unschedulable") else status
 
 
 def _roles(node: Object) -> str:
@@ -120,11 +120,11 @@ def _roles(node: Object) -> str:
 
 
 def _spec(path: str, missing: Any = "<none>") -> Cell:
-    return lambda item: spec_of(item).get(path, missing)
+    return lambda manifest: spec_of(manifest).get(path, missing)
 
 
 def _status(path: str, missing: Any = 0) -> Cell:
-    return lambda item: status_of(item).get(path, missing)
+    return lambda manifest: status_of(manifest).get(path, missing)
 
 
 def _node_info(field: str) -> Cell:
@@ -150,8 +150,8 @@ def _completions(job: Object) -> str:
     return f"{status_of(job).get('succeeded', 0)}/{spec_of(job).get('completions', 1)}"
 
 
-def _replicas_ready(item: Object) -> str:
-    return f"{status_of(item).get('readyReplicas', 0)}/{spec_of(item).get('replicas', 1)}"
+def _replicas_ready(workload: Object) -> str:
+    return f"{status_of(workload).get('readyReplicas', 0)}/{spec_of(workload).get('replicas', 1)}"
 
 
 def _involved(event: Object) -> str:
@@ -166,7 +166,7 @@ def _last_seen(event: Object) -> str:
 
 
 _NAME = _Column("Name", name_of)
-_AGE = _Column("Age", lambda item: _ago(item["metadata"].get("creationTimestamp")))
+_AGE = _Column("Age", lambda manifest: _ago(manifest["metadata"].get("creationTimestamp")))
 _COLUMNS: Mapping[str, tuple[_Column, ...]] = {
     "pods": (
         _Column("Ready", _containers_ready),
@@ -218,9 +218,9 @@ _COLUMNS: Mapping[str, tuple[_Column, ...]] = {
         _Column("Cluster-IP", _spec("clusterIP")),
         _Column("Port(s)", _service_ports),
     ),
-    "priorityclasses": (_Column("Value", lambda item: item.get("value", 0)),),
+    "priorityclasses": (_Column("Value", lambda priority_class: priority_class.get("value", 0)),),
     "namespaces": (_Column("Status", _status("phase", "Active")),),
-    "configmaps": (_Column("Data", lambda item: len(item.get("data") or {})),),
+    "configmaps": (_Column("Data", lambda config_map: len(config_map.get("data") or {})),),
     "leases": (_Column("Holder", _spec("holderIdentity")),),
     "events": (
         _Column("Last Seen", _last_seen),

@@ -80,24 +80,24 @@ class Verbs:
         return Response(200, whole(target.resource, self._record(target)))
 
     def _create(self, request: Request, target: Target) -> Response:
-        item = request.object()
-        check_kind(item, target.resource)
+        manifest = request.object()
+        check_kind(manifest, target.resource)
         if target.resource.stored_as:
-            item = to_core(item)
+            manifest = to_core(manifest)
         stored = self._registry.create(
-            target.resource.storage, item, namespace=target.namespace, dry_run=request.dry_run
+            target.resource.storage, manifest, namespace=target.namespace, dry_run=request.dry_run
         )
         return Response.json(shown(target.resource, stored), 201)
 
     def update(self, request: Request, target: Target) -> Response:
         """Replace an object, or its status, by the one in the body."""
-        item = request.object()
-        check_kind(item, target.resource)
-        metadata = item.get("metadata") or {}
+        manifest = request.object()
+        check_kind(manifest, target.resource)
+        metadata = manifest.get("metadata") or {}
         if target.resource.plural in _NEVER_UNCONDITIONAL and not metadata.get("resourceVersion"):
             why = "Invalid value: 0x0: must be specified for an update"
             raise invalid(target.resource.kind, target.name, "metadata.resourceVersion", why)
-        return self.replace(request, target, lambda _: item)
+        return self.replace(request, target, lambda _: manifest)
 
     def replace(self, request: Request, target: Target, make: Callable[[Object], Any]) -> Response:
         """Replace an object, or its status, by what ``make`` makes of the present one."""
@@ -124,10 +124,10 @@ class Verbs:
 
     def _delete(self, request: Request, target: Target) -> Response:
         options = delete_options(request)
-        item = self._registry.delete(target.resource.storage, target.namespace, target.name, options)
-        if target.resource.plural == "pods" or item["metadata"].get("deletionTimestamp"):
-            return Response.json(shown(target.resource, item))
-        details = {"name": target.name, "kind": target.resource.plural, "uid": item["metadata"]["uid"]}
+        deleted = self._registry.delete(target.resource.storage, target.namespace, target.name, options)
+        if target.resource.plural == "pods" or deleted["metadata"].get("deletionTimestamp"):
+            return Response.json(shown(target.resource, deleted))
+        details = {"name": target.name, "kind": target.resource.plural, "uid": deleted["metadata"]["uid"]}
         if target.resource.group:
             details["group"] = target.resource.group
         return Response.json(success(details))
@@ -137,9 +137,9 @@ class Verbs:
         options = delete_options(request)
         resource = target.resource
         gone = []
-        for item in self._store.all(resource.storage, target.namespace):
-            if match(item):
-                metadata = item["metadata"]
+        for manifest in self._store.all(resource.storage, target.namespace):
+            if match(manifest):
+                metadata = manifest["metadata"]
                 gone.append(
                     self._registry.delete(
                         resource.storage, metadata.get("namespace", ""), metadata["name"], options
@@ -203,8 +203,8 @@ class Subresources:
         if request.method == "GET":
             return Response.json(self._registry.scale(plural, namespace, name))
         if request.method == "PUT":
-            wanted = request.object()
-            make: Callable[[Object], Any] = lambda _: wanted  # noqa: E731 - one of two
+            scale = request.object()
+            make: Callable[[Object], Any] = lambda _: scale  # noqa: E731 - one of two
         elif request.method == "PATCH":
             make = patcher(request)
         else:
@@ -226,6 +226,6 @@ def computed_answer(request: Request, target: Target, compute: Computed) -> Resp
             raise not_found(resource.plural, target.name, resource.group)
         return Response.json({"kind": resource.kind, "apiVersion": resource.api_version, **answer})
     match = selection(request, target)
-    items = [item for item in answer if match(item)]
+    items = [manifest for manifest in answer if match(manifest)]
     kinds = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version}
     return Response.json({**kinds, "metadata": {}, "items": items})

@@ -76,8 +76,8 @@ class RollingUpdate:
         least = self.replicas - self.unavailable
         new_unavailable = size_of(new) - _available(new)
         room = size_of(new) + sum(sizes) - least - new_unavailable
-        for at, item in enumerate(old):
-            ended = min(max(sizes[at] - _available(item), 0), max(room, 0))
+        for at, replica_set in enumerate(old):
+            ended = min(max(sizes[at] - _available(replica_set), 0), max(room, 0))
             sizes[at] -= ended
             room -= ended
         room = min(room, _available(new) + sum(map(_available, old)) - least)
@@ -121,8 +121,8 @@ class DeploymentController:
 
     def loaded(self) -> None:
         """Take every Deployment as rolled out: its ReplicaSets came with the same dump."""
-        for item in self._store.all("deployments"):
-            self._dumped.setdefault(item["metadata"]["uid"], _hash_of(item))
+        for deployment in self._store.all("deployments"):
+            self._dumped.setdefault(deployment["metadata"]["uid"], _hash_of(deployment))
 
     def affected(self, change: Change) -> Iterable[Key]:
         """The Deployment of a changed ReplicaSet or of a pod that has gone, and a changed Deployment."""
@@ -145,66 +145,66 @@ class DeploymentController:
 
     def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
         """One step of a rollout or of a change of scale, which leads to the next one; then count."""
-        item = self._store.get("deployments", *key)
-        if item is None or is_terminating(item):
+        deployment = self._store.get("deployments", *key)
+        if deployment is None or is_terminating(deployment):
             return None
-        sets = self._replica_sets(item)
-        uid = item["metadata"]["uid"]
-        wanted = _hash_of(item)
-        if self._dumped.get(uid) == wanted:
+        sets = self._replica_sets(deployment)
+        uid = deployment["metadata"]["uid"]
+        digest = _hash_of(deployment)
+        if self._dumped.get(uid) == digest:
             if sets:
-                self._scale_newest(item, sets)
-                self._count(item, sets[-1], sets)
+                self._scale_newest(deployment, sets)
+                self._count(deployment, sets[-1], sets)
             return None
         self._dumped[uid] = ""
-        new = next((other for other in sets if _hash_of(other) == wanted), None)
-        if not spec_of(item).get("paused"):
-            new = self._roll_out(item, new, [other for other in sets if other is not new])
-        self._count(item, new, self._replica_sets(item))
+        new = next((other for other in sets if _hash_of(other) == digest), None)
+        if not spec_of(deployment).get("paused"):
+            new = self._roll_out(deployment, new, [other for other in sets if other is not new])
+        self._count(deployment, new, self._replica_sets(deployment))
         return None
 
-    def _roll_out(self, item: Object, new: Object | None, old: Sequence[Object]) -> Object | None:
+    def _roll_out(self, deployment: Object, new: Object | None, old: Sequence[Object]) -> Object | None:
         """One step towards the new template; the new ReplicaSet, None while there is none."""
-        if (spec_of(item).get("strategy") or {}).get("type") == "Recreate":
+        if (spec_of(deployment).get("strategy") or {}).get("type") == "Recreate":
             for other in old:
                 self._scale(other, 0)
             if any(self._store.pods_of(other["metadata"]["uid"]) for other in old):
                 return new
-            new = new or self._create(item, old)
-            self._scale(new, RollingUpdate.of(item).replicas)
+            new = new or self._create(deployment, old)
+            self._scale(new, RollingUpdate.of(deployment).replicas)
             return new
-        new = new or self._create(item, old)
-        update = RollingUpdate.of(item)
+        new = new or self._create(deployment, old)
+        update = RollingUpdate.of(deployment)
         size = update.of_new(new, old)
         if size != size_of(new):
             self._scale(new, size)
             return new
-        for other, wanted in zip(old, update.of_old(new, old), strict=True):
-            self._scale(other, wanted)
+        for other, replicas in zip(old, update.of_old(new, old), strict=True):
+            self._scale(other, replicas)
         return new
 
-    def _create(self, item: Object, old: Sequence[Object]) -> Object:
+    def _create(self, deployment: Object, old: Sequence[Object]) -> Object:
         """A ReplicaSet without pods for the present template."""
-        digest = _hash_of(item)
+        digest = _hash_of(deployment)
         row = STORED["deployments"]
-        template = copy.deepcopy(spec_of(item).get("template") or {})
+        template = copy.deepcopy(spec_of(deployment).get("template") or {})
         metadata = template.setdefault("metadata", {})
         metadata["labels"] = {**(metadata.get("labels") or {}), _HASH: digest}
-        selector = copy.deepcopy(spec_of(item).get("selector") or {})
+        selector = copy.deepcopy(spec_of(deployment).get("selector") or {})
         selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _HASH: digest}
         revision = max((_revision(other) for other in old), default=0) + 1
         made: Object = {
             "metadata": {
-                "name": f"{name_of(item)}-{digest}",
-                "namespace": namespace_of(item),
+                "name": f"{name_of(deployment)}-{digest}",
+                "namespace": namespace_of(deployment),
                 "labels": metadata["labels"],
                 "annotations": {_REVISION: str(revision)},
                 "ownerReferences": [
                     {
                         "apiVersion": row.api_version,
                         "kind": row.kind,
-                        "name": name_of(item),
-                        "uid": item["metadata"]["uid"],
+                        "name": name_of(deployment),
+                        "uid": deployment["metadata"]["uid"],
                         "controller": True,
                         "blockOwnerDeletion": True,
                     }
@@ -214,42 +214,47 @@ class DeploymentController:
                 "replicas": 0,
                 "selector": selector,
                 "template": template,
-                "minReadySeconds": spec_of(item).get("minReadySeconds", 0),
+                "minReadySeconds": spec_of(deployment).get("minReadySeconds", 0),
             },
         }
         return self._registry.create("replicasets", made)
 
-    def _scale_newest(self, item: Object, sets: Sequence[Object]) -> None:
+    def _scale_newest(self, deployment: Object, sets: Sequence[Object]) -> None:
         """A change of scale, where the newest ReplicaSet of a dump is the only one with pods."""
         newest = sets[-1]
-        replicas = spec_of(item).get("replicas", 1)
-        changed = item["metadata"].get("generation", 0) > status_of(item).get("observedGeneration", 0)
-        if changed and all(size_of(other) == 0 for other in sets[:-1]):
+        replicas = spec_of(deployment).get("replicas", 1)
+        generation = deployment["metadata"].get("generation", 0)
+        observed = status_of(deployment).get("observedGeneration", 0)
+        if generation > observed and all(size_of(other) == 0 for other in sets[:-1]):
             self._scale(newest, replicas)
 
     def _scale(self, replica_set: Object, replicas: int) -> None:
-        def resize(item: Object) -> None:
-            item["spec"]["replicas"] = replicas
+        def resize(changed: Object) -> None:
+            changed["spec"]["replicas"] = replicas
 
         if size_of(replica_set) != replicas:
             self._store.mutate("replicasets", namespace_of(replica_set), name_of(replica_set), resize)
 
-    def _count(self, item: Object, new: Object | None, sets: Sequence[Object]) -> None:
+    def _count(self, deployment: Object, new: Object | None, sets: Sequence[Object]) -> None:
         counts = {"updatedReplicas": status_of(new).get("replicas", 0) if new is not None else 0}
         for field in ("replicas", "readyReplicas", "availableReplicas"):
             counts[field] = sum(status_of(other).get(field, 0) for other in sets)
-        replicas = spec_of(item).get("replicas", 1)
+        replicas = spec_of(deployment).get("replicas", 1)
         counts["unavailableReplicas"] = max(replicas - counts["availableReplicas"], 0)
-        set_status(self._store, "deployments", item, counts)
+        set_status(self._store, "deployments", deployment, counts)
 
     def _replica_sets(self, deployment: Object) -> list[Object]:
         """The oldest first."""
-        found = []
-        for item in self._store.all("replicasets", namespace_of(deployment)):
-            owner = controller_of(item)
+        owned = []
+        for replica_set in self._store.all("replicasets", namespace_of(deployment)):
+            owner = controller_of(replica_set)
             if owner is not None and owner.get("uid") == deployment["metadata"]["uid"]:
-                found.append(item)
-        return sorted(found, key=lambda item: (_revision(item), item["metadata"]["creationTimestamp"]))
+                owned.append(replica_set)
+
+        def age(replica_set: Object) -> tuple[int, str]:
+            return _revision(replica_set), replica_set["metadata"]["creationTimestamp"]
+
+        return sorted(owned, key=age)
 
 
 def _revision(replica_set: Object) -> int:

@@ -49,20 +49,22 @@ class DisruptionController:
         Those that select a changed pod before or after the change, a changed budget itself, and all of the
         namespace when a workload is scaled.
         """
-        item = change.record.object
+        changed = change.record.object
         if change.resource == "poddisruptionbudgets":
-            return ((namespace_of(item), name_of(item)),)
+            return ((namespace_of(changed), name_of(changed)),)
         if change.resource in _SCALED.values():
             previous = change.previous.object if change.previous else {}
-            if spec_of(previous).get("replicas") == spec_of(item).get("replicas"):
+            if spec_of(previous).get("replicas") == spec_of(changed).get("replicas"):
                 return ()
-            return self._of_namespace(namespace_of(item))
+            return self._of_namespace(namespace_of(changed))
         if change.resource != "pods":
             return ()
-        versions = [labels_of(item)] + ([labels_of(change.previous.object)] if change.previous else [])
+        versions = [labels_of(changed)]
+        if change.previous:
+            versions.append(labels_of(change.previous.object))
         return [
             (namespace_of(budget), name_of(budget))
-            for budget in self._store.all("poddisruptionbudgets", namespace_of(item))
+            for budget in self._store.all("poddisruptionbudgets", namespace_of(changed))
             if any(map(label_selector(spec_of(budget).get("selector")), versions))
         ]
 
@@ -95,21 +97,21 @@ class DisruptionController:
             )
             allowed = max(healthy - desired, 0) if expected > 0 else 0
 
-            def write(item: Object) -> None:
-                status = item.setdefault("status", {})
+            def write(changed: Object) -> None:
+                status = changed.setdefault("status", {})
                 status.update(
                     currentHealthy=healthy,
                     desiredHealthy=desired,
                     expectedPods=expected,
                     disruptionsAllowed=allowed,
-                    observedGeneration=item["metadata"].get("generation", 0),
+                    observedGeneration=changed["metadata"].get("generation", 0),
                 )
                 status.pop("disruptedPods", None)
                 if disrupted:
                     status["disruptedPods"] = disrupted
                 reason = "SufficientPods" if allowed else "InsufficientPods"
                 set_condition(
-                    item,
+                    changed,
                     "DisruptionAllowed",
                     "True" if allowed else "False",
                     now,
@@ -125,7 +127,7 @@ class DisruptionController:
     ) -> tuple[dict[str, str], float | None]:
         """The evictions that no deletion has confirmed yet, and the seconds until the next is forgotten."""
         promised = status_of(budget).get("disruptedPods") or {}
-        kept = {}
+        unconfirmed = {}
         again = None
         for pod in pods:
             when = promised.get(name_of(pod))
@@ -133,21 +135,21 @@ class DisruptionController:
                 continue
             left = times.parse(when) + _FORGET_DISRUPTION_SECONDS - now
             if left > 0:
-                kept[name_of(pod)] = when
+                unconfirmed[name_of(pod)] = when
                 again = left if again is None else min(left, again)
-        return kept, again
+        return unconfirmed, again
 
     def _expectation(self, spec: Object, pods: list[Object]) -> tuple[int, int]:
         """Expected pods and how many of them must be healthy."""
-        most = spec.get("maxUnavailable")
-        least = spec.get("minAvailable")
-        if most is not None:
+        max_unavailable = spec.get("maxUnavailable")
+        min_available = spec.get("minAvailable")
+        if max_unavailable is not None:
             expected = self._scale(pods)
-            return expected, max(expected - _of(most, expected), 0)
-        if isinstance(least, str) and least.endswith("%"):
+            return expected, max(expected - _of(max_unavailable, expected), 0)
+        if isinstance(min_available, str) and min_available.endswith("%"):
             expected = self._scale(pods)
-            return expected, _of(least, expected)
-        return len(pods), int(least or 0)
+            return expected, _of(min_available, expected)
+        return len(pods), int(min_available or 0)
 
     def _scale(self, pods: list[Object]) -> int:
         """The sum of the scales of the pods' controllers; pods without one do not count."""
@@ -179,12 +181,18 @@ class DisruptionController:
     def _fail(self, key: Key, message: str, now: float) -> None:
         """Allow no disruption, as the real controller does when it cannot compute the status."""
 
-        def write(item: Object) -> None:
-            status = item.setdefault("status", {})
+        def write(changed: Object) -> None:
+            status = changed.setdefault("status", {})
             status["disruptionsAllowed"] = 0
-            status["observedGeneration"] = item["metadata"].get("generation", 0)
+            status["observedGeneration"] = changed["metadata"].get("generation", 0)
             set_condition(
-                item, "DisruptionAllowed", "False", now, reason="SyncFailed", message=message, standard=True
+                changed,
+                "DisruptionAllowed",
+                "False",
+                now,
+                reason="SyncFailed",
+                message=message,
+                standard=True,
             )
 
         self._store.mutate("poddisruptionbudgets", *key, write)

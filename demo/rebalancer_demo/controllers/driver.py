@@ -176,7 +176,7 @@ class GarbageCollector:
 
     def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
         """Delete what it owned; a ReplicaSet's own pods follow when that is gone."""
-        for plural, item in dependents(self._registry.store, *key):
-            if not is_terminating(item):
-                self._registry.delete(plural, namespace_of(item), name_of(item))
+        for plural, dependent in dependents(self._registry.store, *key):
+            if not is_terminating(dependent):
+                self._registry.delete(plural, namespace_of(dependent), name_of(dependent))
         return None

@@ -35,20 +35,20 @@ from rebalancer_demo.store import Change, Key, Store
 
 def owner_keys(change: Change, plural: str, child_plural: str = "pods") -> Iterable[Key]:
     """The keys of ``plural`` that a change of one of them, or of a child of theirs, concerns."""
-    item = change.record.object
+    changed = change.record.object
     if change.resource == plural:
-        return ((namespace_of(item), name_of(item)),)
+        return ((namespace_of(changed), name_of(changed)),)
     if change.resource != child_plural:
         return ()
-    owner = controller_of(item)
+    owner = controller_of(changed)
     if owner is None or owner.get("kind") != STORED[plural].kind:
         return ()
-    return ((namespace_of(item), owner["name"]),)
+    return ((namespace_of(changed), owner["name"]),)
 
 
 def every_key(store: Store, plural: str) -> list[Key]:
     """The keys of all objects of a kind."""
-    return [(namespace_of(item), name_of(item)) for item in store.all(plural)]
+    return [(namespace_of(manifest), name_of(manifest)) for manifest in store.all(plural)]
 
 
 def pod_of_template(owner: Object, plural: str) -> Object | None:
@@ -82,7 +82,7 @@ def pod_of_template(owner: Object, plural: str) -> Object | None:
 
 
 def set_status(
-    store: Store, plural: str, item: Object, counts: dict[str, Any], *, observed: bool = True
+    store: Store, plural: str, owner: Object, counts: dict[str, Any], *, observed: bool = True
 ) -> None:
     """Write the counts into an owner's status, with the generation they were taken of when ``observed``."""
 
@@ -93,7 +93,7 @@ def set_status(
         if observed and generation is not None:
             changed["status"]["observedGeneration"] = generation
 
-    store.mutate(plural, namespace_of(item), name_of(item), write)
+    store.mutate(plural, namespace_of(owner), name_of(owner), write)
 
 
 def ready_count(pods: Iterable[Object]) -> int:
@@ -119,9 +119,9 @@ class ReplicaSetController:
 
     def loaded(self) -> None:
         """Accept the present surplus of every ReplicaSet: it came with a dump."""
-        for item in self._store.all(self._plural):
-            uid = item["metadata"]["uid"]
-            surplus = len(self._active(uid)) - spec_of(item).get("replicas", 1)
+        for replica_set in self._store.all(self._plural):
+            uid = replica_set["metadata"]["uid"]
+            surplus = len(self._active(uid)) - spec_of(replica_set).get("replicas", 1)
             if surplus > 0:
                 self._dumped_surplus[uid] = surplus
 
@@ -135,17 +135,17 @@ class ReplicaSetController:
 
     def reconcile(self, key: Key, now: float) -> float | None:
         """Create or delete pods until as many are active as asked for; then count."""
-        item = self._store.get(self._plural, *key)
-        if item is None or is_terminating(item):
+        replica_set = self._store.get(self._plural, *key)
+        if replica_set is None or is_terminating(replica_set):
             return None
-        uid = item["metadata"]["uid"]
-        replicas = spec_of(item).get("replicas", 1)
+        uid = replica_set["metadata"]["uid"]
+        replicas = spec_of(replica_set).get("replicas", 1)
         again = None
         active = self._active(uid)
         surplus = len(active) - replicas
         if surplus <= 0:
             self._dumped_surplus.pop(uid, None)
-            again = self._create(item, -surplus)
+            again = self._create(replica_set, -surplus)
         elif surplus > self._dumped_surplus.get(uid, 0):
             self._delete(active, surplus)
         available_in = self._count(key, now)
@@ -154,11 +154,11 @@ class ReplicaSetController:
     def _active(self, uid: str) -> list[Object]:
         return [pod for pod in self._store.pods_of(uid) if is_active(pod)]
 
-    def _create(self, item: Object, missing: int) -> float | None:
+    def _create(self, replica_set: Object, missing: int) -> float | None:
         for _ in range(missing):
-            if self._misbehaviours.of_workload(item):
+            if self._misbehaviours.of_workload(replica_set):
                 return _RETRY_SECONDS
-            pod = pod_of_template(item, self._plural)
+            pod = pod_of_template(replica_set, self._plural)
             if pod is None:
                 return None
             self._registry.create("pods", pod)
@@ -175,18 +175,18 @@ class ReplicaSetController:
 
     def _count(self, key: Key, now: float) -> float | None:
         """Write the counts; the seconds until another pod has been ready for long enough, if one will be."""
-        item = self._store.get(self._plural, *key)
-        if item is None:
+        replica_set = self._store.get(self._plural, *key)
+        if replica_set is None:
             return None
-        active = self._active(item["metadata"]["uid"])
-        waits = [_available_in(pod, spec_of(item).get("minReadySeconds", 0), now) for pod in active]
+        active = self._active(replica_set["metadata"]["uid"])
+        waits = [_available_in(pod, spec_of(replica_set).get("minReadySeconds", 0), now) for pod in active]
         counts = {
             "replicas": len(active),
             "readyReplicas": ready_count(active),
             "availableReplicas": sum(1 for seconds in waits if seconds is not None and seconds <= 0),
             "fullyLabeledReplicas": len(active),
         }
-        set_status(self._store, self._plural, item, counts)
+        set_status(self._store, self._plural, replica_set, counts)
         return min((seconds for seconds in waits if seconds is not None and seconds > 0), default=None)
 
 
@@ -217,17 +217,18 @@ class StatefulSetController:
 
     def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
         """Create the next missing pod or delete the last surplus one; then count."""
-        item = self._store.get("statefulsets", *key)
-        if item is None or is_terminating(item):
+        stateful_set = self._store.get("statefulsets", *key)
+        if stateful_set is None or is_terminating(stateful_set):
             return None
-        spec = spec_of(item)
+        spec = spec_of(stateful_set)
         start = (spec.get("ordinals") or {}).get("start", 0)
         replicas = spec.get("replicas", 1)
-        again = self._fill(item, range(start, start + replicas))
-        pods = [pod for pod in self._store.pods_of(item["metadata"]["uid"]) if is_active(pod)]
-        wanted = {f"{name_of(item)}-{ordinal}" for ordinal in range(start, start + replicas)}
+        again = self._fill(stateful_set, range(start, start + replicas))
+        pods = [pod for pod in self._store.pods_of(stateful_set["metadata"]["uid"]) if is_active(pod)]
+        expected_names = {f"{name_of(stateful_set)}-{ordinal}" for ordinal in range(start, start + replicas)}
         surplus = sorted(
-            (pod for pod in pods if name_of(pod) not in wanted), key=lambda pod: _ordinal(name_of(pod))
+            (pod for pod in pods if name_of(pod) not in expected_names),
+            key=lambda pod: _ordinal(name_of(pod)),
         )
         if surplus:
             self._registry.delete("pods", key[0], name_of(surplus[-1]))
@@ -239,30 +240,30 @@ class StatefulSetController:
             "currentReplicas": len(pods),
             "updatedReplicas": len(pods),
         }
-        set_status(self._store, "statefulsets", item, counts)
+        set_status(self._store, "statefulsets", stateful_set, counts)
         return again
 
-    def _fill(self, item: Object, ordinals: range) -> float | None:
-        parallel = spec_of(item).get("podManagementPolicy") == "Parallel"
+    def _fill(self, stateful_set: Object, ordinals: range) -> float | None:
+        parallel = spec_of(stateful_set).get("podManagementPolicy") == "Parallel"
         for ordinal in ordinals:
-            pod = self._store.get("pods", namespace_of(item), f"{name_of(item)}-{ordinal}")
+            pod = self._store.get("pods", namespace_of(stateful_set), f"{name_of(stateful_set)}-{ordinal}")
             if pod is None:
-                if self._misbehaviours.of_workload(item):
+                if self._misbehaviours.of_workload(stateful_set):
                     return _RETRY_SECONDS
-                pod = self._create(item, ordinal)
+                pod = self._create(stateful_set, ordinal)
                 if pod is None:
                     return None
-            elif is_finished(pod) and not is_terminating(pod) and _owns(item, pod):
-                self._registry.delete("pods", namespace_of(item), name_of(pod))
+            elif is_finished(pod) and not is_terminating(pod) and _owns(stateful_set, pod):
+                self._registry.delete("pods", namespace_of(stateful_set), name_of(pod))
             if not parallel and not (is_ready(pod) and is_active(pod)):
                 return None
         return None
 
-    def _create(self, item: Object, ordinal: int) -> Object | None:
-        pod = pod_of_template(item, "statefulsets")
+    def _create(self, stateful_set: Object, ordinal: int) -> Object | None:
+        pod = pod_of_template(stateful_set, "statefulsets")
         if pod is None:
             return None
-        name = f"{name_of(item)}-{ordinal}"
+        name = f"{name_of(stateful_set)}-{ordinal}"
         metadata = pod["metadata"]
         spec = pod["spec"]
         metadata.pop("generateName")
@@ -271,9 +272,9 @@ class StatefulSetController:
         labels["statefulset.kubernetes.io/pod-name"] = name
         labels["apps.kubernetes.io/pod-index"] = str(ordinal)
         spec["hostname"] = name
-        if spec_of(item).get("serviceName"):
-            spec["subdomain"] = spec_of(item)["serviceName"]
-        claims = [name_of(claim) for claim in spec_of(item).get("volumeClaimTemplates") or ()]
+        if spec_of(stateful_set).get("serviceName"):
+            spec["subdomain"] = spec_of(stateful_set)["serviceName"]
+        claims = [name_of(claim) for claim in spec_of(stateful_set).get("volumeClaimTemplates") or ()]
         others = [volume for volume in spec.get("volumes") or () if volume.get("name") not in claims]
         volumes = [
             {"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims
@@ -314,38 +315,38 @@ class JobController:
 
     def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
         """Create missing pods; then count."""
-        item = self._store.get("jobs", *key)
-        if item is None or is_terminating(item):
+        job = self._store.get("jobs", *key)
+        if job is None or is_terminating(job):
             return None
-        missing = self._wanted(item) - len(self._active(item))
+        missing = self._desired(job) - len(self._active(job))
         again = None
         for _ in range(missing):
-            pod = pod_of_template(item, "jobs")
+            pod = pod_of_template(job, "jobs")
             if pod is None:
                 break
-            if self._misbehaviours.of_workload(item):
+            if self._misbehaviours.of_workload(job):
                 again = _RETRY_SECONDS
                 break
             self._registry.create("pods", pod)
-        active = self._active(item)
+        active = self._active(job)
         counts = {"active": len(active), "ready": ready_count(active)}
-        set_status(self._store, "jobs", item, counts, observed=False)
+        set_status(self._store, "jobs", job, counts, observed=False)
         return again
 
-    def _active(self, item: Object) -> list[Object]:
-        return [pod for pod in self._store.pods_of(item["metadata"]["uid"]) if is_active(pod)]
+    def _active(self, job: Object) -> list[Object]:
+        return [pod for pod in self._store.pods_of(job["metadata"]["uid"]) if is_active(pod)]
 
-    def _wanted(self, item: Object) -> int:
+    def _desired(self, job: Object) -> int:
         """How many pods are to be at work now."""
-        spec = spec_of(item)
+        spec = spec_of(job)
         if spec.get("suspend") or any(
             condition.get("type") in {"Complete", "Failed"} and condition.get("status") == "True"
-            for condition in status_of(item).get("conditions") or ()
+            for condition in status_of(job).get("conditions") or ()
         ):
             return 0
-        pods = self._store.pods_of(item["metadata"]["uid"])
+        pods = self._store.pods_of(job["metadata"]["uid"])
         present = sum(1 for pod in pods if phase_of(pod) == "Succeeded")
-        succeeded = max(int(status_of(item).get("succeeded", 0)), present)
+        succeeded = max(int(status_of(job).get("succeeded", 0)), present)
         parallelism = int(spec.get("parallelism", 1))
         completions = spec.get("completions")
         if completions is None:
