@@ -210,9 +210,9 @@ class _Counts:
             in_another_order=self.results[Result.REORDERED],
             missed=self.results[Result.MISSED],
             unpredictable=self.results[Result.UNPREDICTABLE],
-            possible=round(self.possible / decided, 2) if decided else None,
-            surprise=round(self.surprise / self.inside, 4) if self.inside else None,
-            expected_surprise=round(self.expected / self.inside, 4) if self.inside else None,
+            possible=_mean(self.possible, decided, 2),
+            surprise=_mean(self.surprise, self.inside, 4),
+            expected_surprise=_mean(self.expected, self.inside, 4),
         )
 
     def suspects(self, scheduler: str) -> Iterator[Suspect]:
@@ -249,6 +249,13 @@ class _Counts:
                 decisions=int(fitting[best]),
                 compared=self.compared[plugin],
             )
+
+
+def _mean(total: float, count: int, digits: int) -> float | None:
+    """The mean of so many figures; None of none."""
+    if not count:
+        return None
+    return round(total / count, digits)
 
 
 class Alternatives:

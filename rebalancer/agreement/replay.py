@@ -374,23 +374,31 @@ def _decided(
                 result = Result.REORDERED
                 chance = other.chance_of(node) / (1 + len(orders))
                 break
-    landings = computed.landings
-    edited = moment.siblings.beside(moment.following.class_of(before))
+    sibling = moment.siblings.beside(moment.following.class_of(before))
+    edited: Mapping[str, str] = {}
     as_sibling = 0.0
-    if edited is not None:
-        as_sibling = moment.compute(before, moment.following, change.at, edited[0]).chance_of(node)
+    if sibling is not None:
+        sibling_class, edited = sibling
+        as_sibling = moment.compute(before, moment.following, change.at, sibling_class).chance_of(node)
+    landings = computed.landings
+    if landings is None:
+        possible = 0
+        because = computed.placement.rejected
+    else:
+        possible = len(landings.rows)
+        because = ""
     return replace(
         decision,
-        edited={} if edited is None else edited[1],
+        edited=edited,
         as_sibling=as_sibling,
         result=result,
         chance=chance,
         expected=_expected(landings),
-        possible=0 if landings is None else len(landings.rows),
+        possible=possible,
         feasible=len(computed.placement.feasible),
         sampled=computed.placement.is_sampled,
         weights=weights,
-        because=computed.placement.rejected if landings is None else "",
+        because=because,
         nodes=_nodes(moment, computed, node, shown),
     )
 
@@ -506,18 +514,25 @@ def _nodes(moment: _Moment, computed: _Computed, node: int, max_others: int) -> 
     totals = placement.totals
     weights = scheduler.profile.weights
     decided = moment.following.state, computed.pod_class, computed.number
-    scored_nodes = []
+    scored_nodes: list[NodeScores] = []
     for row in shown:
+        name = moment.nodes.names[row]
+        chance = computed.chance_of(row)
         at = where.get(row)
-        weighted = {} if at is None else {name: int(values[at]) for name, values in placement.scores.items()}
-        scored_nodes.append(
-            NodeScores(
-                node=moment.nodes.names[row],
-                chance=computed.chance_of(row),
-                total=0 if at is None else int(totals[at]),
-                raw={} if at is None else placement.raw_scores_at(at),
-                weighted={name: value for name, value in weighted.items() if weights[name]},
-                rejected="" if at is not None else scheduler.rejections(*decided).get(row, ""),
+        if at is None:
+            rejected = scheduler.rejections(*decided).get(row, "")
+            scores = NodeScores(node=name, chance=chance, total=0, raw={}, weighted={}, rejected=rejected)
+        else:
+            scores = NodeScores(
+                node=name,
+                chance=chance,
+                total=int(totals[at]),
+                raw=placement.raw_scores_at(at),
+                weighted={
+                    plugin: int(weighted[at])
+                    for plugin, weighted in placement.scores.items()
+                    if weights[plugin]
+                },
             )
-        )
+        scored_nodes.append(scores)
     return tuple(scored_nodes)

@@ -163,8 +163,13 @@ class _Checks:
         for pattern in patterns:
             pods = self._pods(pattern)
             moved = [pod for pod in pods if self._snapshot.pods.uids[pod] in self._moved]
-            wrong = moved if stay else [] if moved else pods
-            because = _some(map(self._fate, wrong), len(wrong)) if pods else "matches no pod of the cluster"
+            if stay:
+                wrong = moved
+            else:
+                wrong = [] if moved else pods
+            because = "matches no pod of the cluster"
+            if pods:
+                because = _some(map(self._fate, wrong), len(wrong))
             yield _assertion(f"{field}: {pattern}", bool(pods) and not wrong, because)
 
     def _fate(self, pod: PodRow) -> str:

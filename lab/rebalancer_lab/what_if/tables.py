@@ -54,7 +54,9 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     ):
         if title.endswith("emptied") and answer.emptied is None:
             continue
-        colour = "red" if after > before else "green" if after < before else ""
+        colour = ""
+        if after != before:
+            colour = "red" if after > before else "green"
         lines.labelled(f"  {title:<22} ", f"{before} {arrow} {after}", colour, "")
     if answer.pods:
         counts = Counter(pod.fate for pod in answer.pods)
@@ -83,10 +85,8 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
     lines.heading("NODES THAT CHANGE", f"load in percent of allocatable, before {arrow} after")
 
     def heat(node: ChangedNode) -> tuple[str, str]:
-        loads = zip(node.hot, (node.before, node.after), strict=True)
-        before, after = (
-            "yes" if hot else "no" if load.keys() >= _KNOWN else "unknown" for hot, load in loads
-        )
+        before = _heat(node.before, hot=node.hot[0])
+        after = _heat(node.after, hot=node.hot[1])
         both = after
         if before != after and node.before:
             both = f"{before} {arrow} {after}"
@@ -111,6 +111,12 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
     if still_hot:
         verb = "is" if still_hot == 1 else "are"
         lines.message(f"{counted(still_hot, 'other hot node')} {verb} as before", 2, "dim")
+
+
+def _heat(load: Mapping[str, float], *, hot: bool) -> str:
+    if hot:
+        return "yes"
+    return "no" if load.keys() >= _KNOWN else "unknown"
 
 
 def _changes(node: ChangedNode) -> bool:
