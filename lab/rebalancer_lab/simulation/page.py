@@ -28,7 +28,7 @@ def simulation_page(simulation: Simulation) -> str:
         title=f"Simulation: {counted(cycles, 'cycle')}, every {every}",
         runs=list(zip(_names(simulation), simulation.runs, strict=True)),
         charts=[drawn for drawn in _charts(simulation) if drawn is not None],
-        most=_MAX_MOVES,
+        max_moves=_MAX_MOVES,
     )
 
 

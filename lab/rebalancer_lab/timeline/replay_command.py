@@ -135,11 +135,11 @@ def _page(replayed: Replay) -> str:
         "replay.html.jinja",
         package="rebalancer_lab.timeline",
         nodes=sorted({name for move in moves for name in (move.from_node, move.node) if name}),
-        found=replayed,
+        replayed=replayed,
         title=f"Replay: {replayed.minutes / 60:.1f} h",
         about=about(replayed),
         charts=[chart for chart in _charts(replayed) if chart is not None],
-        most=_MAX_MOVES,
+        max_moves=_MAX_MOVES,
     )
 
 
