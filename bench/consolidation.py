@@ -27,11 +27,11 @@ from bench.emptying_clusters import HOT, MAX_REQUESTED, PACKING, policy, random_
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
-from rebalancer.planning.planner import one_by_one, plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner, one_by_one
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.consolidation import Consolidation
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 
 _ORDERS, _MAX_SETS = 2, 100  # of each set of nodes; of each size
@@ -154,7 +154,7 @@ def small_clusters(count: int, first_seed: int) -> None:
         for seed in range(first_seed, first_seed + count):
             inputs = random_cluster(seed, configuration, None, **settings)
             began = time.process_time()
-            plan = plan_prepared(prepare_to_plan(inputs))
+            plan = Planner(inputs).plan()
             seconds += time.process_time() - began
             prepared = prepare(inputs)
             strategy = next(item for item in strategies_of(prepared) if isinstance(item, Consolidation))
@@ -188,10 +188,10 @@ def main() -> None:
 
 def recorded_cluster(path: Path, scheduler: Path | None) -> None:
     """What is emptied at once, with and without a taint, and the bound by requests."""
-    inputs = plan_inputs(PlanOptions(source=path, scheduler_config=scheduler))
+    inputs = planner_of(PlanOptions(source=path, scheduler_config=scheduler)).inputs
     for name, settings in (("no taint", {}), ("taint", {"taintFor": "30m"})):
         began = time.process_time()
-        plan = plan_prepared(prepare_to_plan(replace(inputs, policy=policy({}, **settings))))
+        plan = Planner(replace(inputs, policy=policy({}, **settings))).plan()
         took = time.process_time() - began
         print(f"\n{path.name}, {name}: {took:.1f} s, {len(plan.moves)} moves")
         print(plan.strategies["consolidation"].message)

@@ -15,9 +15,9 @@ import numpy as np
 
 from bench.emptying_clusters import EVERY_OTHER, PACKING, random_cluster
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlannerOptions, PlanningInputs
 from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import MoveHistory, PastMove, RunState, after_moves, memory_seconds
 from rebalancer_lab.simulation.cycles import SimulatedExecution, is_again
@@ -50,9 +50,9 @@ def run_cycles(inputs: PlanningInputs, cycles: int, churn: float, seed: int) -> 
     before = len(set(cluster.node[cluster.node >= 0].tolist()))
     for number in range(cycles):
         now = cluster.inputs(state)
-        prepared = prepare_to_plan(now)
-        plan = plan_prepared(prepared)
-        execution, history = SimulatedExecution(prepared, random, draws), MoveHistory(made)
+        planner = Planner(now, options=PlannerOptions(explains=False))
+        plan = planner.plan()
+        execution, history = SimulatedExecution(planner, random, draws), MoveHistory(made)
         for item in execution.carry_out(plan):
             found.moves, found.last = found.moves + 1, number + 1
             found.again += is_again(history, item.move.pod, now)
@@ -82,7 +82,7 @@ def _churn(
     random: np.random.Generator,
 ) -> None:
     """Replace some of the pods, each where the scheduler puts the next one."""
-    prepared = prepare_to_plan(cluster.inputs(state))
+    prepared = Planner(cluster.inputs(state)).prepared
     model = prepared.schedulers.state.copy()
     for row in np.flatnonzero((random.random(len(prepared.pods)) < share) & (cluster.node >= 0)).tolist():
         kind = prepared.eviction.replacement(PodRow(row)).pod_class

@@ -34,7 +34,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.policy.hotness import UtilizationRule
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 
 _MOVES = "25,50,100,200"
 _SIZES = "1000/30000,2500/75000,5000/150000"
@@ -95,7 +95,7 @@ def inputs_of(size: Size, policy: Path, clusters: Path) -> tuple[PlanningInputs,
     """A generated cluster, and the processor seconds that reading it took."""
     options = PlanOptions(policy_path=policy, source=a_dump(size, clusters))
     began = time.process_time()
-    return plan_inputs(options), time.process_time() - began
+    return planner_of(options).inputs, time.process_time() - began
 
 
 def _show(item: Planned) -> Planned:

@@ -33,7 +33,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.strategies import every_strategy
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 
 # More moves than hot nodes need, so that no limit ends what strategies look at.
 _POLICY = """
@@ -134,7 +134,7 @@ def main() -> None:
         policy, dump = Path(folder) / "policy.yaml", Path(folder) / "dump"
         policy.write_text(_POLICY)
         write_cluster(dump, given.nodes, given.pods, even=True)
-        inputs = plan_inputs(PlanOptions(policy_path=policy, source=dump))
+        inputs = planner_of(PlanOptions(policy_path=policy, source=dump)).inputs
     sys.stdout.write(
         "strategy | ms by itself | ms for landings of others (asked) | moves of others | moves, kept\n"
     )

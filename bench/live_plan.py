@@ -62,13 +62,13 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
     """A plan after this share of the pods changed, where the ones before were kept."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415
     from rebalancer.observe.plan_options import PlanOptions, policy_of  # noqa: PLC0415
-    from rebalancer.observe.read import read_inputs  # noqa: PLC0415
-    from rebalancer.planning.planner import make_plan  # noqa: PLC0415
+    from rebalancer.observe.read import read_planners  # noqa: PLC0415
 
     options = PlanOptions(policy_path=POLICY, kubeconfig=kubeconfig)
     api, loaded = open_api(kubeconfig), policy_of(options)
     with LiveCluster(api) as cluster:
-        make_plan(*read_inputs(options, (loaded,), api, None, cluster=cluster))
+        (planner,) = read_planners(options, (loaded,), api, None, cluster=cluster)
+        planner.plan()
         pods = cluster.current().listings[PODS.plural].pods
         assert pods is not None
         names = list(zip(pods.columns.texts("namespace"), pods.names, strict=True))
@@ -87,9 +87,9 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
         recording = cluster.current()
         seen = time.perf_counter()
         kept: Any = Kept(recording)
-        (inputs,) = read_inputs(options, (loaded,), api, None, cluster=kept)
+        (planner,) = read_planners(options, (loaded,), api, None, cluster=kept)
         gathered = time.perf_counter()
-        make_plan(inputs)
+        planner.plan()
         done, cpu = time.perf_counter(), cpu_seconds() - before
     return {
         "changed": len(changed),

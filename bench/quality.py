@@ -37,7 +37,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 from rebalancer_lab.simulation.cycles import SimulatedExecution
 
 _ANY_NUMBER = 1 << 20  # of moves
@@ -269,7 +269,7 @@ def busy_clusters(
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
     """Part (b)."""
     options = PlanOptions(policy_path=policy, source=path, scheduler_config=scheduler)
-    inputs = plan_inputs(options)
+    inputs = planner_of(options).inputs
     began = time.perf_counter()
     prepared = prepare(inputs)
     found = search(prepared)

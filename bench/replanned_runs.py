@@ -24,9 +24,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from bench.loaded_clusters import MOST_EVICTIONS, MOST_HOT, loaded_inputs
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlannerOptions, PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDraws
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.state.run_state import RunState
 from rebalancer_lab.simulation.cycles import SimulatedRun
 from rebalancer_lab.simulation.world import LoadShape, SimulatedCluster
@@ -45,14 +45,15 @@ class DrawnRun:
 
 def drawn_runs(inputs: PlanningInputs, draws: int) -> list[DrawnRun]:
     """So many runs on a cluster, all of which begin with the same plan."""
-    prepared = prepare_to_plan(_cluster(inputs).inputs(RunState()))
-    hotness, plan, found = prepared.hotness, plan_prepared(prepared), list[DrawnRun]()
+    planner = Planner(_cluster(inputs).inputs(RunState()), options=PlannerOptions(explains=False))
+    prepared = planner.prepared
+    hotness, plan, found = prepared.hotness, planner.plan(), list[DrawnRun]()
     rows = np.flatnonzero(hotness.hot)
     for number in range(draws):
         random = np.random.default_rng(number)
         cluster = _cluster(inputs)
         run = SimulatedRun(cluster, RunState(), random, LandingDraws(random))
-        outcomes = run.carry_out(prepared, plan)
+        outcomes = run.carry_out(planner, plan)
         percent = cluster.percent()
         found.append(
             DrawnRun(

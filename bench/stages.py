@@ -25,9 +25,9 @@ from rebalancer.load.sources import LoadReading, read_load
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.recorded import recorded_answers, recorded_moment
 from rebalancer.planning.assemble import requests_by_pod
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.policy_file import load_policy
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import default_configuration, make_scheduler
@@ -78,8 +78,8 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
         return lambda: {"kinds": len(DumpReader(dump).read().listings)}
     if stage == "plan":
         options = PlanOptions(policy_path=policy, source=dump)
-        inputs = plan_inputs(options)
-        return lambda: {"moves": len(make_plan(inputs).moves)}
+        inputs = planner_of(options).inputs
+        return lambda: {"moves": len(Planner(inputs).plan().moves)}
     recording = DumpReader(dump).read()
     if stage == "build":
         return lambda: {"pods": len(build_snapshot(recording).pods)}

@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.planner import search
+from rebalancer.planning.report import build_plan
 from tests.conformance.descheduler import build as descheduler
 from tests.conformance.descheduler.candidates import Asked
 from tests.conformance.descheduler.deviations import full_name
@@ -125,7 +126,7 @@ def theirs(case: Case, oracle: Oracle) -> list[list[str]]:
 
 def ours(case: Case) -> list[list[str]]:
     """Whom a plan of the imported policy removes, and whom it moves by wave."""
-    plan = plan_prepared(Asked.of(case).prepared)
+    plan = build_plan(Asked.of(case).prepared, search(Asked.of(case).prepared))
     numbers = sorted({move.wave for move in plan.moves})
     removed = [cleanup.pod.full_name for cleanup in plan.cleanups]
     waves = [[move.pod.full_name for move in plan.moves if move.wave == number] for number in numbers]

@@ -36,7 +36,7 @@ from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
-from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
+from rebalancer.observe.read import observe, open_cluster, read_planners, state_store
 from rebalancer.observe.timeline import Timeline, is_timeline
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
@@ -163,7 +163,7 @@ class Following:
         options = replace(self._options, observed=lambda _observation, _state: None)  # no run's
         loaded = by_requests(loaded)
         observation = observe(options, (loaded,), api, cluster=self._cluster)
-        inputs = assemble(observation, loaded, None, ignore_coverage=True)
+        inputs = assemble(observation, loaded, None)
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
             self._see(_one_view(scheduler.view for scheduler in inputs.schedulers), inputs.now)
@@ -446,7 +446,8 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
         timeline = Timeline.open(options.source, options.max_dump_bytes)
         moment = binding_moment(timeline, pod_subject.name, options.at, options.progress)
         options = replace(options, at=moment)
-    (inputs,) = read_inputs(options, (by_requests(loaded),), open_api(options), None, ignore_coverage=True)
+    (planner,) = read_planners(options, (by_requests(loaded),), open_api(options), None)
+    inputs = planner.inputs
     row = find_subject(inputs.snapshot, pod_subject).row
     pods = inputs.snapshot.pods
     if row >= len(pods) or pods.node[row] < 0:

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.live.watching import LiveCluster
     from rebalancer.load.prometheus.responses import RecordedResponses
-    from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
+    from rebalancer.planning.inputs import Observation, SchedulerFacts
+    from rebalancer.planning.planner import Planner
     from rebalancer.state.stores import StateStore
 
 
@@ -101,16 +102,15 @@ def _read(
     return LiveReader(api, clock).read(progress=options.progress)
 
 
-def read_inputs(
+def read_planners(
     options: PlanOptions,
     policies: Sequence[LoadedPolicy],
     api: RawApi | None,
     state: RunState | None,
     *,
     cluster: LiveCluster | None = None,
-    ignore_coverage: bool = False,
-) -> tuple[PlanningInputs, ...]:
-    """What a plan by each of these policies is made from; the cluster is observed once for all of them.
+) -> tuple[Planner, ...]:
+    """What plans by each of these policies; the cluster is observed once for all of them.
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts. Raises the
     errors of ``observe`` and ``assemble``.
@@ -119,6 +119,8 @@ def read_inputs(
         observation = observe(options, policies, api, cluster=cluster)
         from rebalancer.observe.recorded import recorded_state  # noqa: PLC0415 - not before the reading
         from rebalancer.planning.assemble import assemble  # noqa: PLC0415
+        from rebalancer.planning.inputs import PlannerOptions  # noqa: PLC0415
+        from rebalancer.planning.planner import Planner  # noqa: PLC0415
         from rebalancer.scheduling.versions.verified import differing_rules, is_verified  # noqa: PLC0415
 
         state = state if state is not None else recorded_state(observation.snapshot.recording)
@@ -126,32 +128,28 @@ def read_inputs(
         snapshot = observation.snapshot
         size = f"{counted(len(snapshot.nodes), 'node')} and {counted(len(snapshot.pods), 'pod')}"
         options.progress(f"putting together the load of {size}")
-        inputs_by_policy = tuple(
-            assemble(observation, loaded, state, ignore_coverage=ignore_coverage) for loaded in policies
-        )
         ensure_wanted: Callable[[], object] = _nothing
         if api is not None:
             ensure_wanted = functools.partial(api.retries.run.check, "plan")
-        inputs_by_policy = tuple(
-            _watched(inputs, options.progress, ensure_wanted) for inputs in inputs_by_policy
-        )
-        versions = [scheduler.version for scheduler in inputs_by_policy[0].schedulers]
+        planners = []
+        for loaded in policies:
+            inputs = assemble(observation, loaded, state)
+            watched = PlanProgress(options.progress, inputs.policy.limits.per_run, ensure_wanted)
+            planner_options = PlannerOptions(
+                ignore_coverage=options.ignore_coverage,
+                ensure_wanted=watched.on_placement,
+                on_move=watched.on_move,
+            )
+            planners.append(Planner(inputs, options=planner_options))
+        versions = [scheduler.version for scheduler in planners[0].inputs.schedulers]
         reading.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=" ".join(versions))
         differing = {rule.name for version in versions for rule in differing_rules(version)}
         reading.add(verified=all(map(is_verified, versions)), unverified_rules=len(differing))
-    return inputs_by_policy
+    return tuple(planners)
 
 
 def _nothing() -> None:
     """A recorded cluster waits for its plan as long as it takes."""
-
-
-def _watched(
-    inputs: PlanningInputs, report: Callable[[str], None], ensure_wanted: Callable[[], object]
-) -> PlanningInputs:
-    """The same inputs, which report how far their plan is."""
-    watched = PlanProgress(report, inputs.policy.limits.per_run, ensure_wanted)
-    return replace(inputs, ensure_wanted=watched.on_placement, on_move=watched.on_move)
 
 
 def observe(

@@ -72,14 +72,11 @@ def system_workloads(
     return frozenset(workloads.of(row).key for row in map(PodRow, rows))
 
 
-def assemble(
-    observation: Observation, loaded: LoadedPolicy, state: RunState | None, *, ignore_coverage: bool = False
-) -> PlanningInputs:
+def assemble(observation: Observation, loaded: LoadedPolicy, state: RunState | None) -> PlanningInputs:
     """What a plan is made from by this policy: the same three values, the same inputs and the same digest.
 
-    What the policy needs and nobody observed is unknown. ``ignore_coverage`` makes the plan however few nodes
-    have a known load; that it would be refused is among its warnings then. Raises RebalancerError when the
-    scheduler's configuration cannot be used, or no load source answered.
+    What the policy needs and nobody observed is unknown. Raises RebalancerError when the scheduler's
+    configuration cannot be used, or no load source answered.
     """
     digest = digest_of(observation, loaded, state)
     snapshot = observation.snapshot
@@ -118,7 +115,6 @@ def assemble(
             *of_inputs(observation, policy, schedulers, watched, reading.report),
         ),
         present_load=reading.present,
-        ignore_coverage=ignore_coverage,
         live=observation.live,
     )
 

@@ -145,9 +145,8 @@ class UsedLimits(msgspec.Struct):
     refusals: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def of(cls, inputs: PlanningInputs, made: Sequence[Move] = ()) -> UsedLimits:
-        """What earlier plans of the same run have used, and this one if it has ``made`` some of its moves."""
-        made = (*inputs.made, *made)
+    def of(cls, inputs: PlanningInputs, made: Sequence[Move]) -> UsedLimits:
+        """What a run has used that has ``made`` these moves."""
         row_of = inputs.snapshot.nodes.row
         bounds = tuple(_bounds(inputs, made))
         workloads = (move.pod for move in made if move.pod.workload)
@@ -293,15 +292,17 @@ class PlanBuilder:
         self._eviction = eviction
         self._hotness = prepared.hotness
         self._classes = scenarios.all[0].after_termination.classes
-        self._confidence = _chance_of_none_bad(inputs.made)
+        self._so_far = prepared.so_far
+        self._on_move = prepared.options.on_move
+        self._confidence = _chance_of_none_bad(prepared.so_far.made)
         self._wave = Wave()
-        self.used = UsedLimits.of(inputs)
+        self.used = UsedLimits.of(inputs, prepared.so_far.made)
         self._later: Scenarios | None = None
         self.has_tainted = False
         self.steers = inputs.policy.execution.steer == "softTaint"
         self._steering = prepared.steering
-        if inputs.tainted is not None:
-            self.fix_taints(inputs.tainted)
+        if prepared.so_far.tainted is not None:
+            self.fix_taints(prepared.so_far.tainted)
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
@@ -519,12 +520,13 @@ class PlanBuilder:
         self._move(candidate, targets)
         if move.avoids:
             self.scenarios.taint(HOT, tainted)
-        self._inputs.on_move(len(self.moves))
+        self._on_move(len(self.moves))
 
     def resume(self, made: Sequence[Move]) -> None:
         """Go on with a plan of which these moves are made: they count for limits and for its confidence."""
-        self.used = UsedLimits.of(self._inputs, made)
-        self._confidence = _chance_of_none_bad((*self._inputs.made, *made))
+        every = (*self._so_far.made, *made)
+        self.used = UsedLimits.of(self._inputs, every)
+        self._confidence = _chance_of_none_bad(every)
 
     def landed(self, candidate: Candidate, node: NodeRow) -> None:
         """Place a move of this wave, counted by ``resume``, whose replacement is on a node by now."""

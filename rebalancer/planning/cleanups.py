@@ -41,7 +41,9 @@ class FinishedPods:
         inputs = self._of_running.inputs
         inputs = replace(inputs, snapshot=replace(inputs.snapshot, pods=self._pods))
         leaving = np.zeros(len(self._pods), np.bool_)
-        return EvictionContext.of(inputs, {}, self._of_running.claims, leaving)
+        return EvictionContext.of(
+            inputs, {}, self._of_running.claims, leaving, self._of_running.moved_by_this_run
+        )
 
     def wishes(self, row: PodRow) -> dict[Strategy, str]:
         """The strategies that wish to remove a pod, each with why, in words such as ``it is 30 d old``."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from rebalancer.counting import counted
-from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import (
     API_VERSION,
     PERCENT_DIGITS,
@@ -22,7 +21,7 @@ from rebalancer.planning.plan import (
     UnmovedPod,
     Value,
 )
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs
 
 _MAX_NEAREST = 3
@@ -50,10 +49,10 @@ class ClusterExplanation(Answer, frozen=True):
     kind: str = "ClusterExplanation"
 
 
-def explain_cluster(inputs: PlanningInputs) -> ClusterExplanation:
+def explain_cluster(planner: Planner) -> ClusterExplanation:
     """Why no more pods of the cluster are moved."""
-    prepared = prepare_to_plan(inputs)
-    plan = plan_prepared(prepared)
+    prepared = planner.prepared
+    plan = planner.plan()
     nearest: tuple[Distance, ...] = ()
     if not plan.hot_count:
         nearest = _nearest(prepared)

@@ -12,14 +12,12 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
-from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
-from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Evaluation
 from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.landing.scenarios import LandingDistribution, Scenarios
@@ -34,10 +32,10 @@ from rebalancer.planning.plan import (
     Value,
     by_resource,
 )
-from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan, search
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.report import build_plan, possible_landings
+from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.hot_nodes.relief import LIFTED
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
@@ -230,15 +228,14 @@ class PodExplainer:
         self._candidate = prepared.candidate(row) if comes_back else None
         self._class = self._candidate.replacement if self._candidate else own
 
-    def explanation(self) -> PodExplanation:
+    def explanation(self, planner: Planner) -> PodExplanation:
         """The explanation, with what the plan does with the pod."""
         prepared = self._prepared
         row = self._row
         pods = prepared.pods
-        decided = search(prepared)
-        plan = build_plan(prepared, decided)
+        plan = planner.plan()
         evaluation = None
-        for move, scenarios in moments(prepared, decided):
+        for move, scenarios in moments(prepared, planner.decided):
             if move.candidate.row == row:
                 self._scenarios = scenarios
                 evaluation = move.evaluation
@@ -274,7 +271,7 @@ class PodExplainer:
             because=refusal.message if refusal else unprotected,
             refusals=_in_words(refusals),
             verdict=verdict,
-            verdict_because=verdict_because + self._with_higher_limits(plan),
+            verdict_because=verdict_because + self._with_higher_limits(planner, plan),
             landings=landings,
             after_moves=after_moves,
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
@@ -283,7 +280,7 @@ class PodExplainer:
             wishes=wishes,
         )
 
-    def _with_higher_limits(self, plan: Plan) -> str:
+    def _with_higher_limits(self, planner: Planner, plan: Plan) -> str:
         """Whether the pod would move if the limits that keep it were none; empty where others do."""
         uid = self._prepared.pods.uids[self._row]
         setting = next((item.setting for item in plan.kept if item.pod.uid == uid), "")
@@ -291,10 +288,9 @@ class PodExplainer:
         names = [aliases.get(name, "") for name in setting.split(" and ")]
         if not LIFTED.keys() >= set(names):
             return ""
-        inputs = self._prepared.inputs
-        limits = inputs.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
-        policy = inputs.policy.model_copy(update={"limits": limits})
-        larger = make_plan(replace(inputs, policy=policy, explains=False))
+        limits = planner.inputs.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
+        policy = planner.inputs.policy.model_copy(update={"limits": limits})
+        larger = planner.by_policy(policy).plan()
         if any(move.pod.uid == uid for move in larger.moves):
             return f"; without {setting} the plan would move it"
         because = next(
@@ -487,9 +483,10 @@ def _in_words(refusals: Iterable[NotMoved]) -> tuple[Refusal, ...]:
     )
 
 
-def explain_finished(prepared: PreparedInputs, row: PodRow) -> PodExplanation:
+def explain_finished(planner: Planner, row: PodRow) -> PodExplanation:
     """Whether a pod that has finished may be removed, and what the plan does with it."""
-    plan = plan_prepared(prepared)
+    prepared = planner.prepared
+    plan = planner.plan()
     finished = FinishedPods(prepared.eviction, strategies_of(prepared))
     pod = finished.reference(row)
     wishes = finished.wishes(row)
@@ -567,12 +564,11 @@ def moments(prepared: PreparedInputs, decided: PartialPlan) -> Iterator[tuple[Pl
         builder.add(AcceptedMove(move.evaluation, later=False))
 
 
-def scheduling_tables(
-    prepared: PreparedInputs, decided: PartialPlan, most: int
-) -> dict[str, SchedulingTable]:
+def scheduling_tables(planner: Planner, most: int) -> dict[str, SchedulingTable]:
     """By pod uid, the scheduler's cycle for the replacements of the first moves, each at its moment."""
+    prepared = planner.prepared
     found = {}
-    for move, scenarios in islice(moments(prepared, decided), most):
+    for move, scenarios in islice(moments(prepared, planner.decided), most):
         pod = move.candidate.row
         explainer = PodExplainer(prepared, pod, scenarios)
         if explainer.is_placed:
@@ -580,10 +576,10 @@ def scheduling_tables(
     return found
 
 
-def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
+def explain_node(planner: Planner, row: NodeRow) -> NodeExplanation:
     """Why the node is hot or not, and what the plan does with each of its pods."""
-    searched = search(prepared)
-    plan = build_plan(prepared, searched)
+    prepared = planner.prepared
+    plan = planner.plan()
     report = next(item for item in plan.nodes if item.name == prepared.nodes.names[row])
     verdict_on = verdicts(prepared, plan)
     pods = []
@@ -617,7 +613,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         uncounted=prepared.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),
         pods=tuple(pods),
-        obstacles=find_obstacles(prepared, searched, {row}),
+        obstacles=find_obstacles(prepared, planner.decided, {row}),
     )
 
 
@@ -643,9 +639,10 @@ def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[s
     return verdict
 
 
-def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: str) -> WorkloadExplanation:
+def explain_workload(planner: Planner, kind: str, namespace: str, name: str) -> WorkloadExplanation:
     """Every pod that the workload controls, itself or through another, with the plan's verdict."""
-    plan = plan_prepared(prepared)
+    prepared = planner.prepared
+    plan = planner.plan()
     verdict_on = verdicts(prepared, plan)
     pods = []
     for row in map(PodRow, range(len(prepared.pods))):
@@ -687,14 +684,13 @@ def _belongs(prepared: PreparedInputs, row: PodRow, kind: str, namespace: str, n
     return any((found, record.metadata.name) == wanted for found, record in above)
 
 
-def explain(inputs: PlanningInputs, subject: Subject) -> Explanation:
+def explain(planner: Planner, subject: Subject) -> Explanation:
     """The full explanation of a pod, a node or a workload; SafetyError when too little is known to plan."""
-    prepared = prepare_to_plan(inputs)
     if subject.kind == "node":
-        return explain_node(prepared, NodeRow(subject.row))
+        return explain_node(planner, NodeRow(subject.row))
     if subject.kind == "pod":
         row = PodRow(subject.row)
-        if row >= len(prepared.pods):
-            return explain_finished(prepared, row)
-        return PodExplainer(prepared, row).explanation()
-    return explain_workload(prepared, subject.kind, subject.namespace, subject.name)
+        if row >= len(planner.prepared.pods):
+            return explain_finished(planner, row)
+        return PodExplainer(planner.prepared, row).explanation(planner)
+    return explain_workload(planner, subject.kind, subject.namespace, subject.name)

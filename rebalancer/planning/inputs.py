@@ -182,22 +182,6 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     # Percent of allocatable by resource and node, of sources that keep no history: the state keeps it.
     present_load: Mapping[str, Mapping[str, float]] = {}
     live: bool = True  # whether the cluster was read just now; else it was recorded
-    # Make the plan however few nodes have a known load: for commands that only look.
-    ignore_coverage: bool = False
-    # Whether the plan says what keeps nodes hot, and what a raised limit would give: no replay reads that.
-    explains: bool = True
-    # What this run has moved by an earlier plan: it counts against the limits, and no workload moves twice.
-    made: tuple[Move, ...] = ()
-    # Nodes that a run has given the soft taint for a wave which lasts; None: the plan says which get it.
-    tainted: tuple[str, ...] | None = None
-    # Nodes that it has closed with a hard taint while they are emptied; None as for ``tainted``.
-    closed: tuple[str, ...] | None = None
-    # Why pods stay, by row, on nodes that are open because closing them would not empty them.
-    refused: Mapping[PodRow, NotMoved] = {}
-    # Called before each placement; what it raises, because nobody waits for a plan any longer, gives it up.
-    ensure_wanted: Callable[[], object] = _is_wanted
-    # Called with the number of moves of a plan that has just got one more, for somebody who watches it grow.
-    on_move: Callable[[int], object] = _nobody_watches
 
     @cached_property
     def scheduler_of(self) -> Mapping[str, SchedulerFacts]:
@@ -217,6 +201,45 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     def acts_on(self) -> tuple[str, ...]:
         """The schedulerNames whose pods the policy lets move, in its order."""
         return tuple(name for scheduler in self.schedulers for name in scheduler.acts_on)
+
+
+class RunSoFar(msgspec.Struct, frozen=True, eq=False):
+    """What a run has moved and tainted by the time it asks for a plan; nothing before its first one."""
+
+    # By its earlier plans: it counts against the limits, and no workload moves twice.
+    made: tuple[Move, ...] = ()
+    # Nodes that have the soft taint for a wave which lasts; None: the plan says which get it.
+    tainted: tuple[str, ...] | None = None
+    # Nodes that are closed with a hard taint while they are emptied; None as for ``tainted``.
+    closed: tuple[str, ...] | None = None
+    # Why pods stay, by row, on nodes that are open because closing them would not empty them.
+    refused: Mapping[PodRow, NotMoved] = {}
+
+    @property
+    def moved_workloads(self) -> frozenset[str]:
+        """The workloads whose pods it has moved, as namespace/Kind/name."""
+        return frozenset(f"{move.pod.namespace}/{move.pod.workload}" for move in self.made)
+
+
+FRESH_RUN = RunSoFar()
+UNTOUCHED = RunSoFar(tainted=(), closed=())
+"""For placements that are no run's: none of the nodes has a taint that a plan gives it."""
+
+
+class PlannerOptions(msgspec.Struct, frozen=True, eq=False):
+    """How a plan is made; which pods it moves does not depend on it."""
+
+    # Make the plan however few nodes have a known load: for commands that only look.
+    ignore_coverage: bool = False
+    # Whether the plan says what keeps nodes hot, and what a raised limit would give: no replay reads that.
+    explains: bool = True
+    # Called before each placement; what it raises, because nobody waits for a plan any longer, gives it up.
+    ensure_wanted: Callable[[], object] = _is_wanted
+    # Called with the number of moves of a plan that has just got one more, for somebody who watches it grow.
+    on_move: Callable[[int], object] = _nobody_watches
+
+
+AS_USUAL = PlannerOptions()
 
 
 class OfInputs(msgspec.Struct, frozen=True, eq=False, dict=True):

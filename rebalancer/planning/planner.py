@@ -16,14 +16,15 @@ here in the same way for all of them. Pods of a group move together or not at al
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import partial
+from functools import cached_property, partial
 
+import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.inputs import About, PlanningInputs
+from rebalancer.planning.inputs import AS_USUAL, FRESH_RUN, About, PlannerOptions, PlanningInputs, RunSoFar
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.landing.scenarios import MAX_FOLLOWED, MAX_SCENARIOS
 from rebalancer.planning.plan import Plan
@@ -32,36 +33,63 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.policy.schema import RebalancePolicy
 
 # Courses times moves, of which each takes some milliseconds, and that times nodes: a second or two at most.
 _MAX_STEPS_FOLLOWED = 500
 _MAX_CELLS_FOLLOWED = 100_000
 
 
-def make_plan(inputs: PlanningInputs) -> Plan:
-    """The plan of these inputs; SafetyError when too few nodes have a fresh figure to act on."""
-    return plan_prepared(prepare_to_plan(inputs))
+class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """Says what would move and why; what several answers need is computed once, when the first asks for it.
+
+    All of it raises SafetyError when too few nodes have a fresh figure to act on.
+    """
+
+    inputs: PlanningInputs
+    so_far: RunSoFar = FRESH_RUN
+    options: PlannerOptions = AS_USUAL
+
+    @cached_property
+    def prepared(self) -> PreparedInputs:
+        """What precedes the search, with the nodes closed that strategies want closed for their moves."""
+        prepared = prepare(self.inputs, self.so_far, self.options)
+        if self.so_far.closed is None and any(item.may_close for item in strategies_of(prepared)):
+            return _with_closed_nodes(self, prepared)
+        return prepared
+
+    @cached_property
+    def decided(self) -> PartialPlan:
+        """The moves that the strategies find together, and why other pods stay."""
+        return search(self.prepared)
+
+    def plan(self) -> Plan:
+        """What would move, in which waves, and why everything else stays."""
+        return build_plan(self.prepared, self.decided)
+
+    def by_policy(self, policy: RebalancePolicy) -> Planner:
+        """The same under another policy, without a word on what keeps nodes hot."""
+        inputs = replace(self.inputs, policy=policy)
+        return replace(self, inputs=inputs, options=replace(self.options, explains=False))
+
+    def for_nodes(self) -> Planner:
+        """The same for a reader who asks how loaded the nodes are and not what would move."""
+        of_scheduler = (About.SCHEDULER, About.REFUSAL)
+        kept = tuple(warning for warning in self.inputs.warnings if warning.about not in of_scheduler)
+        inputs = replace(self.inputs, warnings=kept)
+        return replace(self, inputs=inputs, options=replace(self.options, explains=False))
 
 
-def for_nodes(inputs: PlanningInputs) -> PlanningInputs:
-    """The same inputs, for a reader who asks how loaded the nodes are and not what would move."""
-    of_scheduler = (About.SCHEDULER, About.REFUSAL)
-    kept = tuple(warning for warning in inputs.warnings if warning.about not in of_scheduler)
-    return replace(inputs, explains=False, warnings=kept)
-
-
-def prepare_to_plan(inputs: PlanningInputs) -> PreparedInputs:
-    """What precedes the search, with the nodes closed that strategies want closed for their moves.
+def _with_closed_nodes(planner: Planner, prepared: PreparedInputs) -> PreparedInputs:
+    """What precedes the search, once it is known which nodes to close.
 
     Where nodes are closed, pods of other nodes go elsewhere, and other strategies may use up the limits. Then
     some of these nodes are not emptied after all, and those stay open.
     """
-    prepared = prepare(inputs)
-    if inputs.closed is not None or not any(item.may_close for item in strategies_of(prepared)):
-        return prepared
     closed, emptied, refused = _closed_and_emptied(prepared)
     while True:
-        prepared = prepare(replace(inputs, closed=tuple(sorted(closed)), refused=refused))
+        so_far = replace(planner.so_far, closed=tuple(sorted(closed)), refused=refused)
+        prepared = prepare(planner.inputs, so_far, planner.options)
         if not closed:
             return prepared
         wanted, _, more = _closed_and_emptied(prepared)
@@ -86,11 +114,6 @@ def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str], d
     return closed, closed & {prepared.nodes.names[move.candidate.source] for move in found.moves}, refused
 
 
-def plan_prepared(prepared: PreparedInputs) -> Plan:
-    """The plan, for callers that go on to use what was prepared."""
-    return build_plan(prepared, search(prepared))
-
-
 def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> PartialPlan:
     """The moves that the strategies find together, and why other pods stay."""
     strategies = strategies or strategies_of(prepared)
@@ -100,7 +123,7 @@ def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> Par
         plan = strategy.extend(plan) or strategy.choose(attempt)
     plan = follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
     moved = plan.builder.moved
-    refused = {pod: why for pod, why in prepared.inputs.refused.items() if pod not in moved}
+    refused = {pod: why for pod, why in prepared.so_far.refused.items() if pod not in moved}
     return replace(plan, kept={**refused, **plan.kept}) if refused else plan
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -26,7 +26,7 @@ from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, coverage_of, find_hot_nodes
-from rebalancer.planning.inputs import OfInputs, PlanningInputs
+from rebalancer.planning.inputs import AS_USUAL, FRESH_RUN, OfInputs, PlannerOptions, PlanningInputs, RunSoFar
 from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
 from rebalancer.planning.landing.purpose import Peer
@@ -55,7 +55,12 @@ class Pending(msgspec.Struct, frozen=True):
     of_others: Mapping[str, int] = {}  # pods by scheduler that is not configured
 
 
-def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios) -> Pending:
+def place_pending(
+    inputs: PlanningInputs,
+    schedulers: ProfileSchedulers,
+    scenarios: Scenarios,
+    ensure_wanted: Callable[[], object],
+) -> Pending:
     """Bind every Pending pod that fits, and add its request to what its node uses.
 
     One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
@@ -78,9 +83,9 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
             list(itertools.chain.from_iterable(queues[number] for number in sorted(queues, reverse=True)))
         )
     in_other_order = scenarios.copy() if len(orders) > 1 else None
-    pending = _place_queue(inputs, schedulers, scenarios, orders[0])
+    pending = _place_queue(inputs, schedulers, scenarios, orders[0], ensure_wanted)
     if in_other_order is not None:
-        other = _place_queue(inputs, schedulers, in_other_order, orders[1])
+        other = _place_queue(inputs, schedulers, in_other_order, orders[1], ensure_wanted)
         scenarios.join(in_other_order)
         pending = Pending(
             tuple(dict.fromkeys((*pending.waiting, *other.waiting))),
@@ -93,7 +98,11 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
 
 
 def _place_queue(
-    inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios, rows: Sequence[int]
+    inputs: PlanningInputs,
+    schedulers: ProfileSchedulers,
+    scenarios: Scenarios,
+    rows: Sequence[int],
+    ensure_wanted: Callable[[], object],
 ) -> Pending:
     """Place Pending pods in this order."""
     pods = inputs.snapshot.pods
@@ -108,7 +117,7 @@ def _place_queue(
     fragmentation = getattr(inputs.policy.strategies, "fragmentation", None)
     makes_room = getattr(fragmentation, "despite_preemption", False)
     for row in rows:
-        inputs.ensure_wanted()
+        ensure_wanted()
         pod_class = state.pod_class[row]
         scheduler = schedulers.likely_scheduler(pod_class)
         if schedulers.is_foreign(pod_class):
@@ -146,6 +155,8 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
     The figures of its ``inputs`` are corrected for the moves of earlier runs.
     """
 
+    so_far: RunSoFar
+    options: PlannerOptions
     schedulers: ProfileSchedulers
     eviction: EvictionContext
     hotness: Hotness
@@ -172,7 +183,8 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
     def evaluator(self, peers: Sequence[Peer]) -> MoveEvaluator:
         """An evaluator that has placed nothing yet, for moves that may spoil nothing for these strategies."""
         check = self.landing_check.beside(peers)
-        return MoveEvaluator(self.inputs, self.schedulers, check, self.pending.waiting)
+        ensure_wanted = self.options.ensure_wanted
+        return MoveEvaluator(self.inputs, self.schedulers, check, self.pending.waiting, ensure_wanted)
 
     @cached_property
     def steering(self) -> Steering:
@@ -234,12 +246,18 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
         return NotMoved(Reason.SETTLING, settling) if settling else None
 
 
-def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedInputs:
+def prepare(
+    inputs: PlanningInputs,
+    so_far: RunSoFar = FRESH_RUN,
+    options: PlannerOptions = AS_USUAL,
+    made: Iterable[PastMove] = (),
+) -> PreparedInputs:
     """Compute what precedes the search; SafetyError when too few nodes have a fresh figure to act on.
 
     ``made`` are moves of this run that the figures have been corrected for already.
     """
-    _check_coverage(inputs)
+    if not options.ignore_coverage:
+        _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
     corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
@@ -248,7 +266,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     load = inputs.load
     leaving = pods_leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
-    snapshot = as_a_run_has_them(inputs.snapshot, inputs.closed or (), inputs.now)
+    snapshot = as_a_run_has_them(inputs.snapshot, so_far.closed or (), inputs.now)
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)
         schedulers = ProfileSchedulers(inputs)
@@ -261,15 +279,18 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     gone = load.usage_of(leaving)
     usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
     lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
-    eviction = EvictionContext.of(inputs, find_unpredictable(inputs), schedulers.claims, leaving)
+    unpredictable = find_unpredictable(inputs)
+    eviction = EvictionContext.of(inputs, unpredictable, schedulers.claims, leaving, so_far.moved_workloads)
     spread = Spread(eviction.workloads, pods, inputs.snapshot.nodes)
     planning = inputs.policy.planning
     leaving_count = np.where(hotness.hot, load.count_of(leaving), 0)
     random = np.random.default_rng(inputs.seed)
     start = Scenarios(schedulers.state.copy(), usage, random, load.allocatable, leaving_count)
-    pending = place_pending(inputs, schedulers, start)
+    pending = place_pending(inputs, schedulers, start, options.ensure_wanted)
     return PreparedInputs(
         inputs=inputs,
+        so_far=so_far,
+        options=options,
         schedulers=schedulers,
         eviction=eviction,
         hotness=hotness,
@@ -278,11 +299,6 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         start=start,
         pending=pending,
     )
-
-
-def prepare_untouched(inputs: PlanningInputs) -> PreparedInputs:
-    """The same for placements that are no run's: none of the nodes has a taint that a plan gives it."""
-    return prepare(replace(inputs, tainted=(), closed=()))
 
 
 def pods_leaving(inputs: PlanningInputs) -> BoolArray:
@@ -336,7 +352,7 @@ def _check_coverage(inputs: PlanningInputs) -> None:
     coverage = coverage_of(inputs)
     least = inputs.policy.load.min_coverage
     load = inputs.load
-    if coverage.share >= least or inputs.ignore_coverage:
+    if coverage.share >= least:
         return
     counts = (
         f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "

@@ -75,7 +75,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         warnings=sentences(
             (
                 *(*inputs.warnings, *of_plan(prepared)),
-                *(of_landings(decided.scenarios) if inputs.explains else ()),
+                *(of_landings(decided.scenarios) if prepared.options.explains else ()),
             )
         ),
         protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),

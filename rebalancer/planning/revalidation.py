@@ -25,7 +25,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.correction import Corrected, correct
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import FRESH_RUN, PlanningInputs, RunSoFar
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.plan import NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
@@ -155,7 +155,7 @@ def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strate
     """A move with the landings that it has now, and what is said of it where these are others."""
     found = as_move(prepared, planned, strategy)
     # A wave that is under way has its taints.
-    avoids = move.avoids if prepared.inputs.tainted is not None else found.avoids
+    avoids = move.avoids if prepared.so_far.tainted is not None else found.avoids
     if found.chances == move.chances:
         return replace(move, risk=found.risk, avoids=avoids)
     return replace(
@@ -193,6 +193,7 @@ def revalidate_moves(
     made: Sequence[PastMove] = (),
     progress: Progress = NOTHING_YET,
     *,
+    so_far: RunSoFar = FRESH_RUN,
     through: int | None = None,
 ) -> Revalidation:
     """Judge the moves not made yet by the cluster as it is now.
@@ -215,7 +216,7 @@ def revalidate_moves(
         else:
             rows[row] = move
     try:
-        prepared = prepare(inputs, made)
+        prepared = prepare(inputs, so_far, made=made)
     except SafetyError as error:
         return Revalidation({move.pod.uid: str(error) for move in moves}, None)
     asked = {move.pod.uid for move in moves}

@@ -287,7 +287,7 @@ def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
 def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     """What only shows once the scheduler is modelled and the Pending pods are placed."""
     inputs = prepared.inputs
-    if inputs.ignore_coverage:
+    if prepared.options.ignore_coverage:
         known = coverage_of(inputs).share
         least = inputs.policy.load.min_coverage
         if known < least:

@@ -42,8 +42,8 @@ from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning import other_deschedulers
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.cluster_explanation import explain_cluster
-from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.inputs import Observation, PlannerOptions, PlanningInputs, SchedulerFacts
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.scheduler_pods import versions_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
@@ -124,12 +124,13 @@ def first_policy(inputs: PlanningInputs, *, measured: bool, set_aside: Sequence[
     facts = _facts(inputs, measured=measured) | {"set_aside": set_aside}
     for threshold in (*_thresholds(facts), _USUAL):
         text = _written(facts, threshold)
-        plan = make_plan(_by_policy(inputs, text))
+        planner = _by_policy(inputs, text)
+        plan = planner.plan()
         if plan.moves:
             break
     now = ""
     if not plan.moves:
-        now = explain_cluster(_by_policy(inputs, text)).verdict
+        now = explain_cluster(planner).verdict
     hot = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
     header = {"plan": plan, "still_hot": hot, "now": now}
     return FirstPolicy(_written(facts | header, threshold), len(plan.moves))
@@ -160,9 +161,10 @@ def _template() -> Template:
     return environment.get_template("first_policy.yaml.jinja")
 
 
-def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
+def _by_policy(inputs: PlanningInputs, text: str) -> Planner:
     policy = parse_policy(text, "the suggested policy").policy
-    return replace(inputs, policy=policy, ignore_coverage=True)  # it is only looked at
+    # What it plans is only looked at.
+    return Planner(replace(inputs, policy=policy), options=PlannerOptions(ignore_coverage=True))
 
 
 def _thresholds(facts: Mapping[str, Any]) -> list[int]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.explanation import Explanation, SchedulingTable
     from rebalancer.planning.inputs import PlanningInputs
     from rebalancer.planning.plan import Plan, PlanDifference
+    from rebalancer.planning.planner import Planner
     from rebalancer.policy.policy_file import LoadedPolicy
     from rebalancer.policy.schema import RebalancePolicy
 
@@ -42,28 +43,20 @@ def make_plan_and_snapshot(options: PlanOptions, *, of_nodes: bool = False) -> t
     With ``of_nodes`` only its nodes are asked for: what keeps them hot is not worked out, and warnings of the
     scheduler are left out.
     """
-    inputs = plan_inputs(options)
-    from rebalancer.planning import planner  # noqa: PLC0415 - not before the reading
-
+    planner = planner_of(options)
     if of_nodes:
-        inputs = planner.for_nodes(inputs)
-    plan = planner.make_plan(inputs)
-    return plan, inputs.snapshot
+        planner = planner.for_nodes()
+    return planner.plan(), planner.inputs.snapshot
 
 
 def make_reported_plan(
     options: PlanOptions,
 ) -> tuple[Plan, RebalancePolicy, Mapping[str, SchedulingTable]]:
     """The plan of ``make_plan``, its policy, and by pod uid the scores behind its first moves."""
-    inputs = plan_inputs(options)
+    planner = planner_of(options)
     from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
-    from rebalancer.planning.planner import prepare_to_plan, search  # noqa: PLC0415
-    from rebalancer.planning.report import build_plan  # noqa: PLC0415
 
-    prepared = prepare_to_plan(inputs)
-    decided = search(prepared)
-    plan = build_plan(prepared, decided)
-    return plan, prepared.policy, scheduling_tables(prepared, decided, _MAX_TABLES)
+    return planner.plan(), planner.inputs.policy, scheduling_tables(planner, _MAX_TABLES)
 
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:
@@ -71,18 +64,18 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
     from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415 - not for a plan
 
     subject_of_question = parse_subject(subject, namespace)  # first: reading the cluster takes time
-    inputs = plan_inputs(options)
+    planner = planner_of(options)
     from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not before the reading
 
-    return explain(inputs, find_subject(inputs.snapshot, subject_of_question))
+    return explain(planner, find_subject(planner.inputs.snapshot, subject_of_question))
 
 
 def explain_cluster(options: PlanOptions) -> ClusterExplanation:
     """Why no more pods of a cluster would be moved."""
-    inputs = plan_inputs(replace(options, ignore_coverage=True))
+    planner = planner_of(replace(options, ignore_coverage=True))
     from rebalancer.planning import cluster_explanation  # noqa: PLC0415 - not before the reading
 
-    return cluster_explanation.explain_cluster(inputs)
+    return cluster_explanation.explain_cluster(planner)
 
 
 def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
@@ -90,15 +83,14 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
 
     loaded = policy_of(options), load_policy(other)  # a mistake in them is found before the cluster is read
-    inputs, theirs = inputs_of(options, loaded)
+    ours, theirs = planners_of(options, loaded)
     from rebalancer.planning.plan import ChangedSetting, difference  # noqa: PLC0415 - not before the reading
-    from rebalancer.planning.planner import make_plan  # noqa: PLC0415 - the same
     from rebalancer.policy.policy_file import changed_settings  # noqa: PLC0415 - imports pydantic
 
-    compared = difference(make_plan(inputs), make_plan(theirs))
+    compared = difference(ours.plan(), theirs.plan())
     settings = tuple(
         ChangedSetting(setting=key, before=before, after=after)
-        for key, before, after in changed_settings(inputs.policy, theirs.policy)
+        for key, before, after in changed_settings(ours.inputs.policy, theirs.inputs.policy)
     )
     names = compared.policies
     if names[0] == names[1]:  # then their files tell them apart
@@ -107,26 +99,24 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     return replace(compared, policies=names, settings=settings)
 
 
-def plan_inputs(options: PlanOptions) -> PlanningInputs:
-    """What a plan is made from; with ``ignore_coverage`` however few nodes have a known load."""
+def planner_of(options: PlanOptions) -> Planner:
+    """What plans for a cluster; with ``ignore_coverage`` however few nodes have a known load."""
     loaded = policy_of(options)  # a mistake in it is found before the cluster is asked for anything
-    (inputs,) = inputs_of(options, (loaded,), ask_ahead(options, loaded.policy))
-    return inputs
+    (planner,) = planners_of(options, (loaded,), ask_ahead(options, loaded.policy))
+    return planner
 
 
-def inputs_of(
+def planners_of(
     options: PlanOptions, policies: Sequence[LoadedPolicy], api: RawApi | None = None
-) -> tuple[PlanningInputs, ...]:
-    """What a plan by each of the policies is made from: the cluster is observed once for all of them.
+) -> tuple[Planner, ...]:
+    """What plans by each of the policies: the cluster is observed once for all of them.
 
     ``api`` is the connection to a live cluster where there is one already.
     """
-    from rebalancer.observe.read import known_state, read_inputs  # noqa: PLC0415 - imports numpy
+    from rebalancer.observe.read import known_state, read_planners  # noqa: PLC0415 - imports numpy
 
     api = api or open_api(options)
-    return read_inputs(
-        options, policies, api, known_state(options, api), ignore_coverage=options.ignore_coverage
-    )
+    return read_planners(options, policies, api, known_state(options, api))
 
 
 def inputs_by_policy(options: PlanOptions, policies: Sequence[Path]) -> list[tuple[str, PlanningInputs]]:
@@ -134,7 +124,7 @@ def inputs_by_policy(options: PlanOptions, policies: Sequence[Path]) -> list[tup
     from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
 
     loaded = [load_policy(path) for path in policies] or [policy_of(options)]
-    inputs_of_policies = inputs_of(options, loaded)
+    inputs_of_policies = [planner.inputs for planner in planners_of(options, loaded)]
     return list(zip(_names(inputs_of_policies, policies), inputs_of_policies, strict=True))
 
 

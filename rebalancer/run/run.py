@@ -57,11 +57,11 @@ from rebalancer.observe.plan_options import (
     open_api,
     policy_of,
 )
-from rebalancer.observe.read import open_cluster, read_inputs, state_store
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.observe.read import open_cluster, read_planners, state_store
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.other_deschedulers import ensure_allowed
 from rebalancer.planning.plan import Move, Plan, Progress
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
@@ -189,12 +189,16 @@ def reread(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], LoadedPol
 
 
 class _Planned(msgspec.Struct, frozen=True):
-    """A plan, and what it was made from."""
+    """A plan, and what made it."""
 
-    inputs: PlanningInputs  # before they were prepared
-    prepared: PreparedInputs
+    planner: Planner
     plan: Plan
     age: PlanAge
+
+    @property
+    def inputs(self) -> PlanningInputs:
+        """What it was made from."""
+        return self.planner.inputs
 
 
 def run(
@@ -278,23 +282,27 @@ class Run(msgspec.Struct, eq=False, dict=True):
             held, self._store, self.id, memory_seconds(self._policy), time.time, server_time
         )
 
-    def read(self, memory: RunMemory) -> PlanningInputs:
+    def read(self, memory: RunMemory) -> Planner:
         """Observe the cluster, and assemble what a plan is made from."""
-        return self._in_time(lambda: self._observed(memory.before))
+        return self._in_time(lambda: self._observed(memory.before, ()))
 
-    def _observed(self, state: RunState | None) -> PlanningInputs:
+    def _observed(self, state: RunState | None, made: tuple[Move, ...]) -> Planner:
         given = (self._options, (self._environment.loaded,), self._reading_api, state)
-        (inputs,) = read_inputs(*given, cluster=self._environment.cluster)
+        (planner,) = read_planners(*given, cluster=self._environment.cluster)
         # A move of a wave that has begun is placed anew after that too.
         ensure_wanted = partial(self._api.retries.run.check, "plan")
         tainted = None if self._taints is None else self._taints.of_wave
-        return replace(inputs, tainted=tainted, closed=self._closed, ensure_wanted=ensure_wanted)
+        return replace(
+            planner,
+            so_far=RunSoFar(made=made, tainted=tainted, closed=self._closed),
+            options=replace(planner.options, ensure_wanted=ensure_wanted),
+        )
 
-    def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
+    def plan(self, planner: Planner, memory: RunMemory) -> _Planned:
         """Plan and show the plan; refuse one that must not be carried out."""
 
         def plan() -> _Planned:
-            planned = _planned(read)
+            planned = _planned(planner)
             self._show_plan(planned.plan)
             return planned
 
@@ -412,14 +420,13 @@ def _emptied(closed: Sequence[str], outcomes: Outcomes) -> Iterator[str]:
         yield from (name for name in closed if name not in stuck)
 
 
-def _planned(inputs: PlanningInputs, waves: int = 0) -> _Planned:
-    """Plan; the waves are numbered from the one after ``waves``. Raises SafetyError as ``prepare`` does."""
+def _planned(planner: Planner, waves: int = 0) -> _Planned:
+    """Plan; the waves are numbered from the one after ``waves``. Raises SafetyError as the planner does."""
     with span("plan") as planning:
-        prepared = prepare_to_plan(inputs)
-        plan = plan_prepared(prepared)
+        plan = planner.plan()
         planning.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
     moves = tuple(replace(move, wave=waves + move.wave) for move in plan.moves) if waves else plan.moves
-    return _Planned(inputs, prepared, replace(plan, moves=moves), PlanAge())
+    return _Planned(planner, replace(plan, moves=moves), PlanAge())
 
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
@@ -464,7 +471,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     _planned: _Planned
     _memory: RunMemory
-    _read_again: Callable[[RunState | None], PlanningInputs]
+    _read_again: Callable[[RunState | None, tuple[Move, ...]], Planner]
     clock: Callable[[], float] = time.time
     taints: RunTaints | None = None
 
@@ -476,7 +483,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def _begin(self, planned: _Planned) -> None:
         self._planned = planned
         self._is_first = True
-        self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
+        self._of_wave: PreparedInputs | None = planned.planner.prepared  # the cluster before this wave
         # By the uid of its pod, what was known when a move was checked last, if not when the plan was made.
         self._checked: dict[str, tuple[float, int]] = {}
 
@@ -488,14 +495,16 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         self._is_first = False
         if was_first and self._planned.age.fresh:
             return {}
-        inputs = self._inputs(self._memory.before)
+        planner = self._planner(self._memory.before, self._planned.planner.so_far.made)
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
         wave = min((move.wave for move in moves), default=0)
-        revalidated = revalidate_moves(inputs, moves, made, progress, through=wave)
+        revalidated = revalidate_moves(
+            planner.inputs, moves, made, progress, so_far=planner.so_far, through=wave
+        )
         for pod in (move.pod for move in moves if move.pod.uid in revalidated.verdicts):
-            self._checked[pod.uid] = _seen(inputs, pod.namespace, pod.name)
+            self._checked[pod.uid] = _seen(planner.inputs, pod.namespace, pod.name)
         self._of_wave = revalidated.prepared
         return revalidated.verdicts
 
@@ -506,8 +515,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        inputs = self._inputs(self._memory.now(self._planned.plan))
-        planned = _planned(replace(inputs, made=tuple(made)), waves)
+        planner = self._planner(self._memory.now(self._planned.plan), tuple(made))
+        planned = _planned(planner, waves)
         ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
         _refuse_unverified(planned.inputs, planned.plan)
         if planned.plan.moves and self.taints is not None:
@@ -532,9 +541,10 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         tainted = () if self.taints is None else self.taints.of_wave or ()
         return next_in_wave(self._of_wave, pairs, move, progress, tainted=tainted)
 
-    def _inputs(self, state: RunState | None) -> PlanningInputs:
-        """Read the cluster again for the same plan, with the figures that the scheduler may still have."""
-        inputs = self._read_again(state)
+    def _planner(self, state: RunState | None, made: tuple[Move, ...]) -> Planner:
+        """Read the cluster again, with the figures that the scheduler may still have."""
+        planner = self._read_again(state, made)
+        inputs = planner.inputs
         self.nodes_read = inputs.snapshot.nodes
         schedulers = []
         for scheduler in inputs.schedulers:
@@ -542,11 +552,13 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
             stale = stale_views(read, inputs.now - scheduler.view.lag_seconds) if read else ()
             schedulers.append(replace(scheduler, stale_views=stale))
         self._read.append(_views_of(inputs))
-        return replace(inputs, schedulers=tuple(schedulers), made=self._planned.inputs.made)
+        return replace(planner, inputs=replace(inputs, schedulers=tuple(schedulers)))
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""
-        return check_landing(self._planned.prepared, self._planned.plan, move, node, self._memory.moved)
+        return check_landing(
+            self._planned.planner.prepared, self._planned.plan, move, node, self._memory.moved
+        )
 
 
 def _views_of(inputs: PlanningInputs) -> tuple[float, Mapping[str, SchedulerView]]:

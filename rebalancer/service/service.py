@@ -41,9 +41,8 @@ from rebalancer.execution.journal import rotate
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions, open_api
-from rebalancer.observe.read import known_state, open_cluster, read_inputs, read_snapshot, state_store
+from rebalancer.observe.read import known_state, open_cluster, read_planners, read_snapshot, state_store
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import make_plan
 from rebalancer.reporting.metrics import LEADER, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver, intent_words
 from rebalancer.reporting.words import words
@@ -178,13 +177,13 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         """
         end = time.monotonic() + self.longest_seconds
         api = self._api.until(Deadline(end, stop=self._stop))
-        given = self._options, (self._policy.loaded,), api
+        given = replace(self._options, ignore_coverage=True), (self._policy.loaded,), api
         with span("run", acts=False):
-            (inputs,) = read_inputs(*given, self._state(api), cluster=self._cluster, ignore_coverage=True)
+            (planner,) = read_planners(*given, self._state(api), cluster=self._cluster)
             with span("plan") as making:
-                plan = make_plan(inputs)
+                plan = planner.plan()
                 making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
-        self._seen = finding(inputs, plan)(self._seen or RunState())
+        self._seen = finding(planner.inputs, plan)(self._seen or RunState())
         self._planned(plan)
         for move in plan.moves[:MAX_MOVES_SHOWN]:
             LOGGER.info(

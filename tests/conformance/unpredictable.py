@@ -104,10 +104,11 @@ def drawn(cases: int) -> Iterator[tuple[str, Case]]:
 def of_dump(folder: Path) -> Counter[str]:
     """The pods of a cluster's dump, by the configuration that lies beside it."""
     from rebalancer.observe.plan_options import PlanOptions, policy_of
-    from rebalancer.observe.read import read_inputs
+    from rebalancer.observe.read import read_planners
 
     options = PlanOptions(source=folder)
-    (inputs,) = read_inputs(options, (policy_of(options),), None, None, ignore_coverage=True)
+    (planner,) = read_planners(options, (policy_of(options),), None, None)
+    inputs = planner.inputs
     return reasons(inputs)
 
 

@@ -32,7 +32,7 @@ from rebalancer.observe.read import observe
 from rebalancer.observe.timeline import Timeline, TimelineWriter
 from rebalancer.planning.assemble import assemble, requests_by_pod
 from rebalancer.planning.inputs import Observation, PlanningInputs
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy
 from rebalancer.reporting.render import Format
 from rebalancer_lab.timeline.backfill_command import backfill_timeline
@@ -217,7 +217,7 @@ def inputs_of(observation: Observation, loaded: LoadedPolicy) -> PlanningInputs:
 
 def moves_of(observation: Observation, loaded: LoadedPolicy) -> list[tuple[str, str]]:
     """The pods that a plan of a moment moves, and where to."""
-    plan = make_plan(inputs_of(observation, loaded))
+    plan = Planner(inputs_of(observation, loaded)).plan()
     return [(move.pod.name, move.likeliest.node) for move in plan.moves]
 
 

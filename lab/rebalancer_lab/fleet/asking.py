@@ -15,13 +15,12 @@ from rebalancer.deadlines import StopRequest
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.whole_nodes import most_emptied, pods_to_leave
 from rebalancer.reporting.render import DOCUMENTS
 from rebalancer.reporting.tables.text import Column
 from rebalancer.reporting.words import plain, words
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 from rebalancer.signals import stop_on_signal
 from rebalancer_lab.fleet.clusters import Cluster, Gate, ask_each
 from rebalancer_lab.fleet.rows import ClusterRow, View, agrees, failed_rows, number, show_rows, write_rows
@@ -89,9 +88,10 @@ def show_plans(fleet: tuple[Cluster, ...], output: Output) -> int:
 
 
 def _planned_row(name: str, options: PlanOptions, *, whole: bool) -> ClusterRow:
-    inputs = plan_inputs(options)
-    prepared = prepare_to_plan(inputs)
-    plan = plan_prepared(prepared)
+    planner = planner_of(options)
+    inputs = planner.inputs
+    prepared = planner.prepared
+    plan = planner.plan()
     held = plan.obstacles[0] if plan.obstacles else None
     measured = inputs.state.agreement if inputs.state else None
     return ClusterRow(

@@ -44,7 +44,7 @@ def follow(
                 api,
                 snapshot=step.observation.snapshot,
             )
-            inputs = assemble(observation, loaded, None, ignore_coverage=True)
+            inputs = assemble(observation, loaded, None)
             shadow.add(step.decided_by(inputs), step.inputs.snapshot)
         stepped(tally)
 

@@ -18,16 +18,16 @@ from math import inf
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlannerOptions, PlanningInputs, RunSoFar
 from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.planning.plan import Move, Plan, PodReference, Progress
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, pods_leaving
 from rebalancer.planning.reasons import NEVER_MOVE, Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
@@ -69,17 +69,17 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
     nothing is looked at again.
     """
 
-    _prepared: PreparedInputs
+    _planner: Planner
     _random: np.random.Generator
     draws: LandingDraws | None = None
-    read_again: Callable[[], PlanningInputs] | None = None
+    read_again: Callable[[], Planner] | None = None
     skipped: int = 0  # moves that did not hold any more
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self._of_wave: PreparedInputs | None = (
-            self._prepared
-        )  # None: to be read where a move of the wave asks
+        self._prepared = self._planner.prepared
+        # The cluster before this wave; None: to be read where a move of the wave asks.
+        self._of_wave: PreparedInputs | None = self._prepared
         self._draws = self.draws or LandingDraws(self._random)
         self._state = self._prepared.schedulers.state.copy()
         self._on_unexpected = self._prepared.policy.execution.on_unexpected_landing
@@ -96,7 +96,10 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
             if self._made:
                 self._of_wave = None
             if self._made and not self._is_as_foreseen and self.read_again is not None:
-                judged = revalidate_moves(self.read_again(), left, self._made, self._progress, through=wave)
+                now = self.read_again()
+                judged = revalidate_moves(
+                    now.inputs, left, self._made, self._progress, so_far=now.so_far, through=wave
+                )
                 left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
                 self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
@@ -164,7 +167,9 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         if self.read_again is None or all(made.landing_nodes == [node] for made, node in landed):
             return move
         if self._of_wave is None:
-            self._of_wave = revalidate_moves(self.read_again(), [move], self._made, self._progress).prepared
+            now = self.read_again()
+            judged = revalidate_moves(now.inputs, [move], self._made, self._progress, so_far=now.so_far)
+            self._of_wave = judged.prepared
         if self._of_wave is None:
             return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
         verdict = next_in_wave(self._of_wave, landed, move, self._progress, tainted=tainted)
@@ -210,6 +215,7 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
 
 _DIGITS = 2
 _MEASURED = PERCENT_RESOURCES[:2]
+_OPTIONS = PlannerOptions(explains=False)
 _COMMON_LEVEL = 80.0  # percent: policies are compared by one level, however bold their own are
 
 
@@ -280,8 +286,9 @@ def _cycle(
 ) -> tuple[Cycle, RunState, FloatArray | None]:
     """One run of the rebalancer, and what it leaves behind; its moves are added to ``made``."""
     inputs = cluster.inputs(state)
+    planner = Planner(inputs, options=_OPTIONS)
     try:
-        prepared = prepare_to_plan(inputs)
+        prepared = planner.prepared
     except SafetyError as error:
         found = asdict(_spread(cluster, inputs, hot_above))
         pending = len(cluster.pending)
@@ -289,10 +296,10 @@ def _cycle(
         return ended, state, hot_above
     hot_above = prepared.hotness.makes_hot
     spread = _spread(cluster, inputs, hot_above)
-    plan = plan_prepared(prepared)
+    plan = planner.plan()
     hot = [node.name for node in plan.nodes if node.hot]
     run = SimulatedRun(cluster, state, random, draws)
-    outcomes = run.carry_out(prepared, plan)
+    outcomes = run.carry_out(planner, plan)
     history = MoveHistory(made)
     names = inputs.snapshot.nodes.names
     moves = tuple(
@@ -347,19 +354,19 @@ class SimulatedRun:
         self.plans = 0
         self.stopped = ""
 
-    def carry_out(self, prepared: PreparedInputs, plan: Plan) -> list[SimulatedOutcome]:
+    def carry_out(self, planner: Planner, plan: Plan) -> list[SimulatedOutcome]:
         """What becomes of the first plan, and of those that follow, in the cluster."""
-        replan = prepared.policy.execution.replan
+        replan = planner.inputs.policy.execution.replan
         closed = plan.closed
         outcomes: list[SimulatedOutcome] = []
         made: tuple[Move, ...] = ()  # by the plans before
 
-        def read_again(state: RunState = self._state) -> PlanningInputs:
-            return replace(self._cluster.inputs(state), closed=closed, made=made)
+        def read_again(state: RunState = self._state) -> Planner:
+            return Planner(self._cluster.inputs(state), RunSoFar(made=made, closed=closed), _OPTIONS)
 
         while True:
             self.plans += 1
-            execution = SimulatedExecution(prepared, self._random, self._draws, read_again)
+            execution = SimulatedExecution(planner, self._random, self._draws, read_again)
             before = len(outcomes)
             for item in execution.carry_out(plan):
                 outcomes.append(item)
@@ -369,14 +376,14 @@ class SimulatedRun:
             self.made += execution.made
             self.stopped = execution.stopped
             now = outcomes[before:]
-            elsewhere = any(item.is_elsewhere(prepared.nodes.names) for item in now)
+            elsewhere = any(item.is_elsewhere(planner.prepared.nodes.names) for item in now)
             as_planned = not execution.skipped and not elsewhere
             if not (replan and now) or self.stopped or (as_planned and not plan.unsolved):
                 return outcomes
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
             made = tuple(item.move for item in outcomes)
-            prepared = prepare_to_plan(read_again(remembered))
-            plan = plan_prepared(prepared)
+            planner = read_again(remembered)
+            plan = planner.plan()
 
 
 def _spread(cluster: SimulatedCluster, inputs: PlanningInputs, hot_above: FloatArray | None) -> LoadSpread:

@@ -186,7 +186,6 @@ class SimulatedCluster:
             ),
             state=state,
             now=self.now,
-            explains=False,
         ).with_views(self._view)
 
     def _view(self, view: SchedulerView) -> SchedulerView:

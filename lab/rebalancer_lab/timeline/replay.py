@@ -33,10 +33,10 @@ from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning.assemble import assemble, requests_by_pod
 from rebalancer.planning.disruption_cost import Disruption
-from rebalancer.planning.inputs import Observation, PlanningInputs
+from rebalancer.planning.inputs import Observation, PlannerOptions, PlanningInputs
 from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.planning.plan import API_VERSION, Value
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import hotness_of
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
@@ -415,10 +415,10 @@ class _Row:
         state = self._state
         if state is None:  # what was known when the recording began
             state = recorded_state(moment.snapshot.recording) or RunState()
-        inputs = replace(self._world.inputs(moment, reading.inputs(loaded, state)), explains=False)
-        prepared = prepare_to_plan(inputs)
-        plan = plan_prepared(prepared)
-        execution = SimulatedExecution(prepared, self._random, self._draws)
+        inputs = self._world.inputs(moment, reading.inputs(loaded, state))
+        planner = Planner(inputs, options=PlannerOptions(explains=False))
+        plan = planner.plan()
+        execution = SimulatedExecution(planner, self._random, self._draws)
         moves: list[ReplayedMove] = []
         names = moment.snapshot.nodes.names
         for outcome in execution.carry_out(plan):
@@ -433,7 +433,7 @@ class _Row:
     def _evict(
         self, moment: Moment, rule: LowNodeUtilization, recorded: PlanningInputs, standard: _Standard
     ) -> list[ReplayedMove]:
-        prepared = prepare_to_plan(self._world.inputs(moment, recorded))
+        prepared = Planner(self._world.inputs(moment, recorded)).prepared
         names = moment.snapshot.nodes.names
         state = prepared.schedulers.state.copy()
         rows = rule.evictions(prepared)

@@ -12,7 +12,7 @@ from rebalancer.observe.read import known_state, observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning.assemble import assemble
 from rebalancer.policy.policy_file import LoadedPolicy
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 from rebalancer_lab.what_if.changed_cluster import WhatIf, what_if
 from rebalancer_lab.what_if.changes import Changes
 from rebalancer_lab.what_if.fit import Fit, fit
@@ -27,9 +27,9 @@ def fit_pods(
     ``named`` (KIND/NAME) chooses among several objects that make pods.
     """
     document = read_pod(text, source, namespace, named)  # first: reading the cluster takes time
-    inputs = plan_inputs(replace(options, ignore_coverage=True))
-    asked = asked_pod(document, inputs.snapshot, namespace)
-    return fit(inputs, asked, at_most, options.progress)
+    planner = planner_of(replace(options, ignore_coverage=True))
+    asked = asked_pod(document, planner.inputs.snapshot, namespace)
+    return fit(planner, asked, at_most, options.progress)
 
 
 def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Path | None) -> WhatIf:

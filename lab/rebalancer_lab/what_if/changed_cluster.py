@@ -24,11 +24,11 @@ from rebalancer.counting import counted
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, refusals, static
 from rebalancer.planning.eviction.workload_rules import controller
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import UNTOUCHED, PlannerOptions, PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Answer, Landing, Plan, Value, by_resource
-from rebalancer.planning.planner import make_plan
-from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
+from rebalancer.planning.planner import Planner
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
@@ -348,13 +348,21 @@ def _are_same(before: Sequence[Landing], after: Sequence[Landing]) -> bool:
 
 
 class _Changed(msgspec.Struct, frozen=True, eq=False):
-    """The cluster once the changes are made: what became of pods, and what a plan would be made from."""
+    """The cluster once the changes are made: what became of pods, and what would plan then."""
 
     fates: tuple[PodFate, ...]
     settled: PreparedInputs
-    later: PlanningInputs
+    later: Planner
     pending: int
     notes: tuple[str, ...]
+
+
+_LOOKING = PlannerOptions(ignore_coverage=True)
+
+
+def _untouched(inputs: PlanningInputs) -> PreparedInputs:
+    """A cluster as no run has touched it."""
+    return Planner(inputs, UNTOUCHED, _LOOKING).prepared
 
 
 def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | None = None) -> WhatIf:
@@ -363,9 +371,8 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     Pending pods land whether anything is changed or not, so loads are compared with the cluster once they
     have. Raises InputError for a node or a workload that is not there.
     """
-    inputs = replace(inputs, ignore_coverage=True)
-    before = prepare_untouched(inputs)
-    theirs = before if other is None else prepare_untouched(replace(other, ignore_coverage=True))
+    before = _untouched(inputs)
+    theirs = before if other is None else _untouched(other)
     changed = _changed(theirs, changes)
     unchanged = _changed(before, Changes()).settled if before.pending.placed else before
     landed: list[str] = []
@@ -383,8 +390,8 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         before.pods.full_name(row): bool(before.state.node[row] >= 0)
         for row in waiting_pods(before.schedulers.state, before.pods)
     }
-    plan = make_plan(inputs)
-    later = make_plan(changed.later)
+    plan = Planner(inputs, options=_LOOKING).plan()
+    later = changed.later.plan()
     warnings = plan.warnings
     of_other = () if other is None else sentences(other.warnings)
     return WhatIf(
@@ -445,7 +452,7 @@ def _emptied(inputs: PlanningInputs) -> int:
         per_workload=Amount(100, percent=True),
     )
     policy = policy.model_copy(update={"strategies": strategies, "limits": limits})
-    plan = make_plan(replace(inputs, policy=policy, ignore_coverage=True))
+    plan = Planner(replace(inputs, policy=policy), options=_LOOKING).plan()
     return int(plan.strategies[Consolidation.name].figures["emptied"])
 
 
@@ -462,7 +469,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     gone = np.flatnonzero(np.isin(pods.node, drained) & pods.terminating).tolist()  # or about to be
     inputs = with_cordoned(without_pods(inputs, gone), (*drained, *cordoned))
     inputs, guessed = _with_guesses(inputs, drained)
-    prepared = prepare_untouched(inputs)
+    prepared = _untouched(inputs)
     cluster = ChangedCluster(prepared, prepared.schedulers.state.copy(), fates=fates)
     for row in waiting_pods(cluster.state, prepared.pods):
         cluster.place_waiting(PodRow(row))
@@ -504,8 +511,8 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     later = with_replicas(_settled(inputs, cluster.placed), controllers)
     return _Changed(
         fates=tuple(cluster.fates),
-        settled=prepare_untouched(later),
-        later=replace(later, tainted=None, closed=None),
+        settled=_untouched(later),
+        later=Planner(later, options=replace(_LOOKING, explains=False)),
         pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
         notes=tuple(notes),
     )
@@ -571,7 +578,7 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
     Where none has moved that is what was read, of pods that use more than their nodes report as well.
     """
     if not placed:
-        return replace(inputs, explains=False)
+        return inputs
     cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
     pods = inputs.snapshot.pods
     created = pods.created.copy()

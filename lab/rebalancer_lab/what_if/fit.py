@@ -28,11 +28,12 @@ from rebalancer.cluster.records import Affinity, Container, Metadata, Workload, 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
 from rebalancer.planning.explanation import RejectedNodes, grouped
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import UNTOUCHED, PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS, Value
-from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
+from rebalancer.planning.planner import Planner
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.stateful_sets import without_own_claims
@@ -194,18 +195,19 @@ class Fit(Value, frozen=True):
 
 
 def fit(
-    inputs: PlanningInputs,
+    planner: Planner,
     asked: AskedPod,
     at_most: int,
     progress: Callable[[str], None] = lambda _message: None,
 ) -> Fit:
     """Place pods one by one until one finds no node, or ``at_most`` have; a DaemonSet's, one on each node."""
-    running = _made_already(inputs.snapshot, asked)
+    snapshot = planner.inputs.snapshot
+    running = _made_already(snapshot, asked)
     if asked.claims:
         at_most = min(at_most, MAX_PODS_WITH_CLAIMS)
-    unpredictable = asked.unpredictable or _why_claims_are_not_known(inputs.snapshot, asked)
-    inputs, pod_classes = with_asked(inputs, asked, at_most)
-    prepared = prepare_untouched(inputs)
+    unpredictable = asked.unpredictable or _why_claims_are_not_known(snapshot, asked)
+    inputs, pod_classes = with_asked(planner.inputs, asked, at_most)
+    prepared = replace(planner, inputs=inputs, so_far=UNTOUCHED).prepared
     first = pod_classes[0]
     pod = prepared.pods.classes[first]
     unpredictable = unpredictable or why_unpredictable(prepared, first)

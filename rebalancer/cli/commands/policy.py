@@ -126,11 +126,12 @@ def _checked(path: Path, options: PlanOptions) -> tuple[dict[str, Any], tuple[st
 
 def _check_names(loaded: LoadedPolicy, options: PlanOptions) -> list[str]:
     """What else a policy names that a recorded cluster does not have. InputError for a protection."""
-    from rebalancer.observe.read import read_inputs  # noqa: PLC0415 - not for --help
+    from rebalancer.observe.read import read_planners  # noqa: PLC0415 - not for --help
     from rebalancer.planning.inputs import About  # noqa: PLC0415
     from rebalancer.planning.warnings import ensure_protections  # noqa: PLC0415
 
-    (inputs,) = read_inputs(options, (loaded,), None, None, ignore_coverage=True)
+    (planner,) = read_planners(options, (loaded,), None, None)
+    inputs = planner.inputs
     ensure_protections(loaded.policy, inputs.snapshot)
     return [warning.sentence for warning in inputs.warnings if warning.about in (About.NAME, About.SETTING)]
 

@@ -112,7 +112,12 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
 
     @classmethod
     def of(
-        cls, inputs: PlanningInputs, unpredictable: Mapping[int, str], claims: Claims, leaving: BoolArray
+        cls,
+        inputs: PlanningInputs,
+        unpredictable: Mapping[int, str],
+        claims: Claims,
+        leaving: BoolArray,
+        moved_by_this_run: frozenset[str] = frozenset(),
     ) -> EvictionContext:
         """Look up all that rules read; ``unpredictable`` and ``claims`` come from the scheduling model."""
         snapshot = inputs.snapshot
@@ -129,7 +134,7 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
             autoscalers=Autoscalers(snapshot),
             foreign_evictions=ForeignEvictions(recording),
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
-            moved_by_this_run=frozenset(f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made),
+            moved_by_this_run=moved_by_this_run,
             claims=claims,
             priority_classes={item.metadata.name: item.value for item in recording.records(PRIORITY_CLASSES)}
             if snapshot.has(PRIORITY_CLASSES)

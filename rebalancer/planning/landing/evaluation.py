@@ -417,11 +417,16 @@ class MoveEvaluator:
         schedulers: ProfileSchedulers,
         landing_check: LandingCheck,
         waiting: Sequence[int],
+        ensure_wanted: Callable[[], object],
     ) -> None:
-        """``waiting`` are the classes of Pending pods that fit nowhere: they retry when room is freed."""
+        """``waiting`` are the classes of Pending pods that fit nowhere: they retry when room is freed.
+
+        ``ensure_wanted`` is called before each placement.
+        """
         self._inputs = inputs
         self._schedulers = schedulers
         self._landing_check = landing_check
+        self._ensure_wanted = ensure_wanted
         self._freed = FreedRoom(schedulers, waiting)
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
@@ -567,7 +572,7 @@ class MoveEvaluator:
 
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
-        self._inputs.ensure_wanted()
+        self._ensure_wanted()
         found = partial(placements_of, self._schedulers, candidate, state, predecessor)
         return self.placements.of(state, placement_key(candidate, state, predecessor), found)
 

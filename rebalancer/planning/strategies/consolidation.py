@@ -182,7 +182,7 @@ class Consolidation(Strategy):
             if node in used:
                 continue
             self.emptying = frozenset((*emptied, node))
-            if self.closing or (self.may_close and self.prepared.inputs.closed is None):
+            if self.closing or (self.may_close and self.prepared.so_far.closed is None):
                 plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
             made = len(plan.moves)
             asked = plan.evaluator.placements.asked
@@ -305,7 +305,7 @@ class Consolidation(Strategy):
 
     def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
         """Which nodes are closed while they are emptied, and for how long."""
-        closed = self.prepared.inputs.closed if plan.moves else None
+        closed = self.prepared.so_far.closed if plan.moves else None
         return {"closed": closed, "closed_seconds": self.settings.taint_for} if closed else {}
 
 

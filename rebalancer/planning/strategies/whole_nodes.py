@@ -71,7 +71,7 @@ class WholeNodes:
         self._prepared = prepared
         self._settings = settings
         # The nodes that earlier plans of this run have begun to empty.
-        self._begun = {move.from_node for move in prepared.inputs.made if move.strategy == strategy}
+        self._begun = {move.from_node for move in prepared.so_far.made if move.strategy == strategy}
         self._must_leave = must_leave(prepared.pods)  # (pods,)
         self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
         self.empty: BoolArray = self.leaving == 0  # (nodes,)
@@ -167,7 +167,7 @@ class WholeNodes:
         prepared = self._prepared
         settings = self._settings
         record = self._prepared.nodes.records[node]
-        closed = prepared.inputs.closed
+        closed = prepared.so_far.closed
         age = settings.min_node_age
         return bool(
             prepared.nodes.staying[node]

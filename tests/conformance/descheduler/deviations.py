@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.planner import search
 from rebalancer.planning.reasons import Reason
+from rebalancer.planning.report import build_plan
 from tests.conformance.descheduler.candidates import Asked
 
 _ALPHA = "descheduler.alpha.kubernetes.io/"
@@ -96,7 +97,7 @@ def _no_landing(case: Compared, name: str) -> bool:
     kind = prepared.candidate(case.asked.row(name)).replacement
     if not prepared.schedulers.scheduler(kind).feasible(prepared.state, kind).any():
         return True
-    plan = plan_prepared(prepared)
+    plan = build_plan(prepared, search(prepared))
     kept = {f"{item.pod.namespace}/{item.pod.name}": item.reason for item in plan.kept}
     return kept.get(name) in (Reason.NO_LANDING, Reason.NO_BETTER_LANDING)
 

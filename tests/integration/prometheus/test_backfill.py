@@ -17,7 +17,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.observe.timeline import Timeline
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.resources import pod_requests
 from tests.builders import a_node, a_pod, owned_by
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
@@ -188,9 +188,9 @@ def test_plans_of_a_backfilled_timeline_are_those_of_the_recorded_one(
     planned = []
     for timeline in (before, after):
         plans = [
-            make_plan(
+            Planner(
                 assemble(replace(timeline.observation(at), configurations={"": None}), a_policy(), None)
-            )
+            ).plan()
             for at in timeline.moments()
         ]
         planned.append([[(move.pod.name, move.likeliest.node) for move in plan.moves] for plan in plans])

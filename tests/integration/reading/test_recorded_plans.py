@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
-from rebalancer.observe.read import observe, read_inputs
+from rebalancer.observe.read import observe, read_planners
 from rebalancer.observe.recorded import documents_of
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.plan import Plan, encode
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.state.run_state import RunState
 from rebalancer_demo.hot_cluster import POLICY
 from tests.conftest import some_of
@@ -47,13 +47,14 @@ def made_twice(cluster: HotCluster, options: PlanOptions, tmp_path: Path, policy
     loaded, state = policy_of(options), RunState(hot_streaks={"node-1": 1})
     environment = {"POD_NAMESPACE": "ops", "POD_NAME": "rebalancer-1"}
     observation = observe(options, (loaded,), open_api(options), environment=environment)
-    live = make_plan(assemble(observation, loaded, state))
+    live = Planner(assemble(observation, loaded, state)).plan()
 
     documents = documents_of(observation, state)
     recording = replace(observation.snapshot.recording, documents=documents)
     save(recording, tmp_path / "recorded", observation.now)
     offline = replace(options, source=tmp_path / "recorded", kubeconfig=None)
-    again = make_plan(*read_inputs(offline, (loaded,), None, None))
+    (planner,) = read_planners(offline, (loaded,), None, None)
+    again = planner.plan()
 
     assert again.inputs == live.inputs
     assert encode(replace(again, source=live.source)) == encode(live)
@@ -70,7 +71,7 @@ def test_one_reading_serves_several_policies(
         policies.append(policy_of(replace(options, policy_path=path)))
     api = open_api(options)
 
-    together = read_inputs(options, policies, api, None)
+    together = [planner.inputs for planner in read_planners(options, policies, api, None)]
 
     assert together[0].snapshot is together[1].snapshot
     assert together[0].now == together[1].now

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.observe.plan_options import PlanOptions, open_api
-from rebalancer.observe.read import observe, read_inputs
+from rebalancer.observe.read import observe, read_planners
 from rebalancer.observe.recorded import documents_of
 from rebalancer.policy.policy_file import load_policy, named_resources, parse_policy
 from rebalancer.run.first_policy import suggest_policy
@@ -248,8 +248,8 @@ def test_the_dry_run_of_one_that_is_down_is_the_plan_to_the_digest_and_so_is_its
     assert [item["move"]["pod"] for item in outcomes["outcomes"]] == [item["pod"] for item in plan["moves"]]
     documents = documents_of(observation, None)
     save(replace(observation.snapshot.recording, documents=documents), tmp_path / "saved", moment)
-    (recorded,) = read_inputs(PlanOptions(source=tmp_path / "saved"), (loaded,), None, None)
-    assert recorded.digest == plan["inputs"]
+    (recorded,) = read_planners(PlanOptions(source=tmp_path / "saved"), (loaded,), None, None)
+    assert recorded.inputs.digest == plan["inputs"]
 
 
 def test_a_suggested_policy_names_both_and_a_rule_by_pods_where_one_of_them_scores_so(

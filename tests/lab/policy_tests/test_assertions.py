@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.landing.landing_check import excluded_destinations
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer_lab.policy_tests.assertions import PolicyTestReport, check_plan, parse_policy_test
 from rebalancer_lab.policy_tests.reports import junit_xml
 from tests.builders import a_node, owned_by
@@ -28,7 +28,7 @@ INPUTS = planning_inputs(
 
 def report(**assertions: Any) -> PolicyTestReport:
     test = parse_policy_test(yaml.safe_dump(HEAD | assertions), "file")
-    return check_plan(test, "file", make_plan(INPUTS), INPUTS.snapshot)
+    return check_plan(test, "file", Planner(INPUTS).plan(), INPUTS.snapshot)
 
 
 def failing(**assertions: Any) -> dict[str, str]:
@@ -57,7 +57,7 @@ def test_pods_of_a_deployment_are_named_by_it_and_by_its_replica_set() -> None:
     inputs = planning_inputs([a_node("a")], [web])
     text = yaml.safe_dump(HEAD | {"mustStay": ["deployment/default/web", "replicaset/default/web-*"]})
 
-    assert check_plan(parse_policy_test(text, "f"), "f", make_plan(inputs), inputs.snapshot).failed == 0
+    assert check_plan(parse_policy_test(text, "f"), "f", Planner(inputs).plan(), inputs.snapshot).failed == 0
 
 
 def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
@@ -87,7 +87,7 @@ def test_a_node_without_allocatable_is_not_known_to_be_cool_and_every_report_say
 ) -> None:
     inputs = planning_inputs([a_node("bare", **lacks), a_node("b")], load={"bare": (20.0, 20.0)})
     test = parse_policy_test(yaml.safe_dump(HEAD | {"coolNodes": ["bare"]}), "file")
-    plan, name = make_plan(inputs), next(iter(lacks))
+    plan, name = Planner(inputs).plan(), next(iter(lacks))
 
     (found,) = check_plan(test, "file", plan, inputs.snapshot).assertions
     because = f"no allocatable {name}: neither hot nor a landing to count on"
@@ -99,7 +99,7 @@ def test_a_node_without_allocatable_is_not_known_to_be_cool_and_every_report_say
 
 def test_a_node_that_is_hot_by_the_one_figure_that_it_has_says_so_and_that_nothing_lands_there() -> None:
     inputs = planning_inputs([a_node("bare", memory="0"), a_node("b")], load={"bare": (95.0, 95.0)})
-    (bare,) = (node for node in make_plan(inputs).nodes if node.name == "bare")
+    (bare,) = (node for node in Planner(inputs).plan().nodes if node.name == "bare")
 
     assert (bare.hot, bare.is_unknown) == (True, False)
     assert bare.because[0].startswith("cpu 95.0 %")
@@ -119,7 +119,7 @@ def test_a_node_of_which_nobody_knows_how_much_it_has_of_a_resource_is_not_known
     statistics = tuple((*item, "mean") for item in load.statistics)
     with_more = replace(load, resources=names, required=names, statistics=statistics, **changed)
     inputs = replace(INPUTS, load=with_more)
-    nodes = {node.name: node for node in make_plan(inputs).nodes}
+    nodes = {node.name: node for node in Planner(inputs).plan().nodes}
 
     because = "its disk in percent is not known"
     assert nodes["cool"].because == (f"{because}: neither hot nor a landing to count on",)
@@ -131,7 +131,7 @@ def test_what_is_left_out_of_a_reason_is_counted() -> None:
     inputs = planning_inputs([a_node(f"n{number}") for number in range(5)])
     test = parse_policy_test(yaml.safe_dump(HEAD | {"hotNodes": ["n*"]}), "file")
 
-    found = check_plan(test, "file", make_plan(inputs), inputs.snapshot).assertions[0]
+    found = check_plan(test, "file", Planner(inputs).plan(), inputs.snapshot).assertions[0]
 
     assert found.because == "n0 is not hot; n1 is not hot; n2 is not hot; and 2 more"
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.inputs import About, PlanningInputs, PlanWarning
 from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.reporting.render import to_json
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak
@@ -203,7 +203,7 @@ def test_a_node_is_not_hot_by_pods_that_leave_before_the_next_run() -> None:
     )
     run = _run(inputs, cycles=2)
 
-    assert not any(node.hot for node in make_plan(inputs).nodes)
+    assert not any(node.hot for node in Planner(inputs).plan().nodes)
     assert [(cycle.hot, cycle.over80, cycle.peak["cpu"]) for cycle in run.cycles] == [
         (0, 1, 87.5),
         (0, 0, 50.0),
@@ -266,7 +266,7 @@ def test_a_node_that_no_rule_may_call_hot_is_not_counted_as_hot(rules: dict[str,
     inputs = _inputs(policy=a_policy(hotNodes=levels))
     run = _run(inputs, cycles=1)
 
-    assert run.cycles[0].hot == make_plan(inputs).hot_count
+    assert run.cycles[0].hot == Planner(inputs).plan().hot_count
     assert run.cycles[0].over80 == 1
 
 

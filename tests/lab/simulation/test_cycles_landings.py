@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer_lab.simulation.cycles import SimulatedExecution, SimulationSettings, simulate
 from rebalancer_lab.simulation.report import Cycle
 from tests.builders import a_node
@@ -68,15 +68,15 @@ def test_the_next_plan_of_a_run_steers_past_the_node_that_the_first_has_filled(
 
 def test_moves_that_do_not_hold_after_a_landing_that_was_uncertain_are_skipped() -> None:
     inputs = _inputs()
-    prepared = prepare_to_plan(inputs)
-    plan = plan_prepared(prepared)
+    planner = Planner(inputs)
+    plan = planner.plan()
     cool = planning_inputs(
         [a_node(name) for name in ("hot", "a", "b")],
         [a_workload(f"web-{number}", ["hot"], cpu="300m") for number in range(3)],
         policy=inputs.policy,
     )
-    looked_at = SimulatedExecution(prepared, np.random.default_rng(0), read_again=lambda: cool)
-    alone = SimulatedExecution(prepared, np.random.default_rng(0))
+    looked_at = SimulatedExecution(planner, np.random.default_rng(0), read_again=lambda: Planner(cool))
+    alone = SimulatedExecution(planner, np.random.default_rng(0))
 
     assert len(plan.moves[0].landings) == 2
     assert (len(list(looked_at.carry_out(plan))), looked_at.skipped) == (1, 2)
@@ -93,9 +93,9 @@ def test_within_a_wave_moves_are_looked_at_in_the_cluster_as_the_waves_before_ha
     first = a_workload("first", ["hot"], cpu="600m", spec=only_c)
     inputs = planning_inputs(nodes, [first, *workloads, held], policy=policy)
     cool = planning_inputs(nodes, workloads, policy=policy)
-    prepared = prepare_to_plan(inputs)
-    plan = plan_prepared(prepared)
-    execution = SimulatedExecution(prepared, np.random.default_rng(0), read_again=lambda: cool)
+    planner = Planner(inputs)
+    plan = planner.plan()
+    execution = SimulatedExecution(planner, np.random.default_rng(0), read_again=lambda: Planner(cool))
 
     assert [(move.wave, len(move.landings)) for move in plan.moves] == [(1, 1), (2, 2), (2, 2)]
     assert (len(list(execution.carry_out(plan))), execution.skipped) == (2, 1)

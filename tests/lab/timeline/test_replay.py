@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.state.run_state import RunState
 from rebalancer_lab.timeline import frames
@@ -130,7 +130,7 @@ def acting_day(folder: Path, moments: int = 4) -> tuple[list[tuple[str, str, str
         read = replace(observation, configurations={"": None})
         if state is not None:
             states[now] = state
-        plan = plan_prepared(prepare_to_plan(assemble(read, a_policy(), state)))
+        plan = Planner(assemble(read, a_policy(), state)).plan()
         past = []
         for move in plan.moves:
             (landing,) = move.landings

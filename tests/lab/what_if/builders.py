@@ -7,6 +7,7 @@ from typing import Any
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import Planner
 from rebalancer_lab.what_if.fit import Fit, fit
 from rebalancer_lab.what_if.pod_specs import AskedPod, asked_pod, read_pod
 
@@ -54,4 +55,4 @@ def asked(manifest: Any, snapshot: Snapshot, namespace: str | None = None) -> As
 
 def fit_of(inputs: PlanningInputs, manifest: Any, at_most: int = 100) -> Fit:
     """The answer for a file with this content."""
-    return fit(inputs, asked(manifest, inputs.snapshot), at_most)
+    return fit(Planner(inputs), asked(manifest, inputs.snapshot), at_most)

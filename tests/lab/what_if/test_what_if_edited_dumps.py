@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 from rebalancer_lab.what_if.asking import what_if_changed
 from rebalancer_lab.what_if.changed_cluster import WhatIf
 from rebalancer_lab.what_if.changes import parse_changes
@@ -70,7 +70,7 @@ def test_pods_whose_node_is_gone_are_named_in_plans_and_answers(
         "them, count nowhere"
     )
 
-    assert words in {item.sentence for item in plan_inputs(options).warnings}
+    assert words in {item.sentence for item in planner_of(options).inputs.warnings}
     answer = asked(options, drain="node-2")
     assert words in answer.warnings
     assert "they, and what replaces" in " ".join(what_if_table(answer).plain.split())

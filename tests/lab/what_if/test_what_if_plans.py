@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rebalancer.planning.inputs import About, PlanningInputs, PlanWarning
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer_lab.what_if.changed_cluster import what_if
 from rebalancer_lab.what_if.changes import parse_changes
@@ -28,7 +28,7 @@ def a_hot_cluster() -> PlanningInputs:
 
 def test_a_cordon_changes_where_the_moves_of_a_plan_go() -> None:
     inputs = a_hot_cluster()
-    assert make_plan(inputs).moves[0].landings[0].node == "b"
+    assert Planner(inputs).plan().moves[0].landings[0].node == "b"
 
     answer = what_if(inputs, parse_changes((), ("b",), (), ()))
 
@@ -70,7 +70,7 @@ def test_every_warning_of_a_plan_is_one_of_the_answer() -> None:
 
     answer = what_if(inputs, parse_changes((), ("b",), (), ()))
 
-    assert answer.warnings == make_plan(replace(inputs, ignore_coverage=True)).warnings
+    assert answer.warnings == Planner(inputs).plan().warnings
     assert {f"about {about.name}" for about in About} <= set(answer.warnings)
 
 

@@ -23,12 +23,12 @@ from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.sources import prometheus_reader
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, read_inputs
+from rebalancer.observe.read import observe, read_planners
 from rebalancer.observe.recorded import CONFIGURATION, documents_of, observation_of
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.plan import Plan, decode, encode
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.policy.schema import RebalancePolicy
@@ -142,7 +142,7 @@ def observations(draw: st.DrawFn) -> tuple[Observation, LoadedPolicy, RunState |
 
 
 def planned(inputs: Any) -> Plan:
-    return decode(encode(make_plan(inputs)))
+    return decode(encode(Planner(inputs).plan()))
 
 
 def test_an_empty_configuration_is_none_as_a_shell_leaves_it_of_a_config_map_that_is_not_there() -> None:
@@ -165,8 +165,8 @@ def test_the_plan_of_a_recording_is_the_plan_of_the_cluster(
         path = Path(folder) / "recorded"
         documents = documents_of(observation, state)
         save(replace(observation.snapshot.recording, documents=documents), path, NOW)
-        (inputs,) = read_inputs(PlanOptions(source=path), (loaded,), None, None)
-        again = planned(inputs)
+        (planner,) = read_planners(PlanOptions(source=path), (loaded,), None, None)
+        again = decode(encode(planner.plan()))
     # The source is where it was read, now a folder; all else is the same, to the byte.
     assert msgspec.to_builtins(replace(again, source=live.source)) == msgspec.to_builtins(live)
     assert encode(replace(again, source=live.source)) == encode(live)

@@ -19,9 +19,9 @@ from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.builder import PartialPlan
-from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
+from rebalancer.planning.inputs import FRESH_RUN, PlannerOptions, PlanningInputs, RunSoFar, SchedulerFacts
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import make_plan, search
+from rebalancer.planning.planner import Planner, search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.warnings import misfits
 from rebalancer.policy.schema import RebalancePolicy
@@ -226,9 +226,9 @@ def searched(inputs: PlanningInputs) -> PartialPlan:
     return search(prepare(inputs))
 
 
-def plan_of(inputs: PlanningInputs) -> Plan:
-    """The plan of the inputs."""
-    return make_plan(inputs)
+def plan_of(inputs: PlanningInputs, so_far: RunSoFar = FRESH_RUN, **options: Any) -> Plan:
+    """The plan of the inputs, for a run that has done so much, and made with these options."""
+    return Planner(inputs, so_far, PlannerOptions(**options)).plan()
 
 
 def moved(plan: Plan) -> dict[str, str]:

@@ -11,7 +11,7 @@ from rebalancer.errors import InputError
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.assemble import assemble, listed_nodes
 from rebalancer.planning.inputs import Observation, PlanningInputs
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.reporting.tables.nodes import node_listing, nodes_table
 from tests.builders import a_node, a_snapshot
@@ -52,7 +52,7 @@ def gpu_node(name: str) -> dict[str, Any]:
 def test_a_node_is_hot_by_the_gpus_that_its_pods_request_and_cools_by_their_leaving() -> None:
     nodes = [gpu_node("g1"), gpu_node("g2"), a_node("plain", cpu=64)]
     inputs = inputs_of(HOT_BY_GPU, nodes, [gpu_pods("inference", ["g1"] * 4, 2)])
-    plan = make_plan(inputs)
+    plan = Planner(inputs).plan()
     table = nodes_table(node_listing(plan, listed_nodes(plan.nodes, inputs.snapshot))).plain
 
     assert plan.hot_names == {"g1"}
@@ -73,7 +73,7 @@ def test_thresholds_of_consolidation_take_extended_resources() -> None:
         "hotNodes: {any: []}\nevictable: {protect: []}\n"
         f"strategies: {{consolidation: {{thresholds: {{{GPU}: 30}}}}}}\n"
     )
-    plan = make_plan(inputs_of(policy, nodes, workloads))
+    plan = Planner(inputs_of(policy, nodes, workloads)).plan()
 
     assert {item.node for item in plan.kept} == {"g1"}
     assert "thresholds keep 2 of which more is requested" in plan.strategies["consolidation"].message
@@ -98,7 +98,7 @@ def test_a_virtual_node_is_never_hot_and_says_why() -> None:
         )
     ):
         inputs = inputs_of("hotNodes: {forRuns: 1}\n", [virtual, a_node("n")], [a_workload("web", ["v"] * 4)])
-        plan = make_plan(inputs)
+        plan = Planner(inputs).plan()
         (report,) = [node for node in plan.nodes if node.name == "v"]
 
         assert (plan.hot_count, plan.moves) == (0, ()), number

@@ -28,7 +28,7 @@ from rebalancer.planning.inputs import (
     digest_of,
 )
 from rebalancer.planning.plan import encode
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, ExtensionPoint, PluginDescription
@@ -192,7 +192,7 @@ def test_the_own_pod_is_part_of_what_a_plan_is_made_from() -> None:
         assemble(observe(options, (DEMO,), None, environment=environment), DEMO, None)
         for environment in ({}, ours, ours)
     ]
-    plans = [make_plan(inputs) for inputs in found]
+    plans = [Planner(inputs).plan() for inputs in found]
     assert plans[1].moves != plans[0].moves
     assert plans[1].inputs != plans[0].inputs
     assert encode(plans[1]) == encode(plans[2])

@@ -6,9 +6,8 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.plan import Move
 from tests.builders import a_node
 from tests.conftest import examples
@@ -32,7 +31,7 @@ def plans_of(inputs: PlanningInputs, how_many_are_made: list[int]) -> list[tuple
     made: list[tuple[Move, ...]] = []
     for count in how_many_are_made:
         before = tuple(move for moves in made for move in moves)
-        made.append(plan_of(replace(inputs, made=before)).moves[:count])
+        made.append(plan_of(inputs, RunSoFar(made=before)).moves[:count])
     return made
 
 
@@ -59,11 +58,11 @@ def test_what_all_plans_of_a_run_move_is_within_each_limit(
 def test_a_pod_of_a_workload_that_this_run_has_moved_says_so() -> None:
     inputs = a_cluster(perWorkload="100%")
     (first, *_) = plan_of(inputs).moves
-    later = plan_of(replace(inputs, made=(first,)))
+    later = plan_of(inputs, RunSoFar(made=(first,)))
     left = next(item.pod.name for item in later.kept if item.pod.workload == first.pod.workload)
     assert "was moved by this run, which moves it only once" in because(later, left)
 
 
 def test_without_earlier_plans_a_plan_is_as_ever() -> None:
     inputs = a_cluster()
-    assert plan_of(replace(inputs, made=())) == plan_of(inputs)
+    assert plan_of(inputs, RunSoFar(made=())) == plan_of(inputs)

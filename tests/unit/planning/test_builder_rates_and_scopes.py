@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.plan import Plan
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
@@ -84,7 +84,7 @@ def test_a_rate_says_what_was_used_before_by_earlier_runs_or_by_this_one() -> No
     assert because(found, "a0-0") == "perHour 2 (2 before this plan) is reached"
     assert "limits.perHour" in str(found.obstacles)
     one = plan(RunState(), limits={"perHour": 3}).moves[0]
-    again = plan_of(replace(inputs(RunState(), limits={"perHour": 1}), made=(one,)))
+    again = plan_of(inputs(RunState(), limits={"perHour": 1}), RunSoFar(made=(one,)))
     assert because(again, "b3-0") == "perHour 1 (1 before this plan) is reached"
 
 
@@ -108,8 +108,8 @@ def test_moves_of_earlier_plans_of_the_run_count_once() -> None:
     first = plan(RunState(), limits={"perHour": 3})
     one = first.moves[0]
     state = RunState(moves=(a_past_move(uid=one.pod.uid, workload="x", evicted_at=NOW),))
-    again = replace(inputs(state, limits={"perHour": 3}), made=(one,))
-    assert len(moved(plan_of(again))) == 2
+    again = plan_of(inputs(state, limits={"perHour": 3}), RunSoFar(made=(one,)))
+    assert len(moved(again)) == 2
 
 
 @rows(

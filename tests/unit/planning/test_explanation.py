@@ -14,7 +14,7 @@ from rebalancer.planning.explanation import (
     explain,
 )
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
 from tests.builders import a_budget, a_node, a_pod, a_snapshot
@@ -37,13 +37,13 @@ def _inputs() -> PlanningInputs:
 
 
 def _pod(inputs: PlanningInputs, name: str) -> PodExplanation:
-    found = explain(inputs, find_subject(inputs.snapshot, name))
+    found = explain(Planner(inputs), find_subject(inputs.snapshot, name))
     assert isinstance(found, PodExplanation)
     return found
 
 
 def _node(inputs: PlanningInputs, name: str) -> NodeExplanation:
-    found = explain(inputs, find_subject(inputs.snapshot, name))
+    found = explain(Planner(inputs), find_subject(inputs.snapshot, name))
     assert isinstance(found, NodeExplanation)
     return found
 
@@ -180,7 +180,7 @@ def test_a_node_whose_load_is_not_known_is_not_said_to_be_not_hot_where_its_pods
     inputs = planning_inputs(nodes, [web], load={"dark": (float("nan"), float("nan"))})
     pod = _pod(inputs, "pod/default/web-0")
     node = _node(inputs, "node/dark")
-    workload = explain(inputs, find_subject(inputs.snapshot, "replicaset/default/web"))
+    workload = explain(Planner(inputs), find_subject(inputs.snapshot, "replicaset/default/web"))
 
     assert (pod.verdict, pod.verdict_because) == (
         "NodeNotHot",
@@ -272,7 +272,7 @@ def test_a_name_that_is_nearly_one_gets_a_suggestion(asked: str, suggested: str)
 def test_a_workload_is_explained_by_its_pods_however_kubectl_names_its_kind() -> None:
     inputs = _inputs()
     subjects = {find_subject(inputs.snapshot, f"{kind}/web") for kind in ("rs", "replicasets", "ReplicaSet")}
-    found = explain(inputs, subjects.pop())
+    found = explain(Planner(inputs), subjects.pop())
 
     assert subjects == set()
     assert isinstance(found, WorkloadExplanation)
@@ -332,8 +332,8 @@ def test_a_pod_names_every_rule_that_protects_it() -> None:
 def test_a_pod_that_a_limit_keeps_says_whether_it_would_move_without_it() -> None:
     one = a_policy(limits={"perRun": 1, "perNode": 8, "perWorkload": "100%"}, planning={"confidence": 0.5})
     inputs = planning_inputs(HOT_AND_COOL, [a_workload("web", ["a"] * 9, cpu="1")], policy=one)
-    held = [item.pod.name for item in make_plan(inputs).kept if item.setting == "limits.perRun"]
-    free = {move.pod.name for move in make_plan(_without_limit(inputs)).moves}
+    held = [item.pod.name for item in Planner(inputs).plan().kept if item.setting == "limits.perRun"]
+    free = {move.pod.name for move in Planner(_without_limit(inputs)).plan().moves}
     assert held
     assert free
 

@@ -10,7 +10,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import SafetyError
 from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.plan import NodeReport, Plan
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
@@ -349,7 +349,7 @@ def test_pods_leave_a_node_of_which_another_figure_is_unknown_and_none_lands_on_
 def test_too_few_known_nodes_refuse_to_plan() -> None:
     policy = a_policy(load={"minCoverage": "80%"})
     with pytest.raises(SafetyError, match="only 1 of 2 nodes have a fresh load figure"):
-        make_plan(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": UNKNOWN}))
+        Planner(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": UNKNOWN})).plan()
 
 
 FOR_TWO_RUNS = a_policy(hotNodes={"forRuns": 2})

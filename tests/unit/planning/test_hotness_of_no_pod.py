@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalancer.planning.cluster_explanation import explain_cluster
 from rebalancer.planning.explanation import NodeExplanation, explain
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject
 from rebalancer.reporting.tables.explain import explain_table
 from rebalancer.reporting.tables.nodes import node_listing, nodes_table
@@ -19,16 +19,19 @@ LIMITED = a_policy(limits={"perRun": 1})
 
 def test_every_answer_names_the_load_that_no_eviction_cools() -> None:
     inputs = planning_inputs(NODES, [a_workload("web", ["a"], cpu="1500m")], load={"a": 95.0})
-    plan = make_plan(inputs)
+    plan = Planner(inputs).plan()
     (node,) = [node for node in plan.nodes if node.name == "a"]
-    explained = explain(inputs, find_subject(inputs.snapshot, "node/a"))
+    explained = explain(Planner(inputs), find_subject(inputs.snapshot, "node/a"))
 
     assert isinstance(explained, NodeExplanation)
     assert node.of_no_pod["cpu"] == 80.0
     assert explained.of_no_pod == node.of_no_pod
     assert OF_NO_POD in node.because
     assert OF_NO_POD in plan.unsolved["a"]
-    assert explain_cluster(inputs).verdict == f"nothing is moved from 1 hot node: a {plan.unsolved['a']}"
+    assert (
+        explain_cluster(Planner(inputs)).verdict
+        == f"nothing is moved from 1 hot node: a {plan.unsolved['a']}"
+    )
     assert "cpu 15.0 above 80 % (80 of no pod)" in nodes_table(node_listing(plan, plan.nodes)).plain
     for text in (plan_table(plan).plain, explain_table(explained).plain):
         assert OF_NO_POD in " ".join(text.split())
@@ -36,7 +39,7 @@ def test_every_answer_names_the_load_that_no_eviction_cools() -> None:
 
 def test_where_what_no_pod_uses_is_above_cool_to_neither_steering_nor_limits_are_advised() -> None:
     web = a_workload("web", ["a"] * 3, cpu="500m")
-    out_of_reach = make_plan(planning_inputs(NODES, [web], load={"a": 95.0}, policy=LIMITED))
+    out_of_reach = Planner(planning_inputs(NODES, [web], load={"a": 95.0}, policy=LIMITED)).plan()
 
     assert (out_of_reach.obstacles, out_of_reach.raised_limit) == ((), "")
 
@@ -44,7 +47,7 @@ def test_where_what_no_pod_uses_is_above_cool_to_neither_steering_nor_limits_are
 def test_a_node_that_evictions_can_cool_keeps_its_advice_beside_one_that_they_cannot() -> None:
     workloads = [a_workload("web", ["a"] * 2, cpu="500m"), a_workload("api", ["b"] * 9, cpu="1")]
     nodes = (*NODES, a_node("d", cpu=100))
-    plan = make_plan(planning_inputs(nodes, workloads, load={"a": 95.0, "b": 90.0}, policy=LIMITED))
+    plan = Planner(planning_inputs(nodes, workloads, load={"a": 95.0, "b": 90.0}, policy=LIMITED)).plan()
 
     assert {item.example.split("-")[0] for item in plan.obstacles} == {"default/api"}
     assert "limits.perRun" in plan.obstacles[0].setting
@@ -60,5 +63,5 @@ def test_nothing_is_said_of_what_no_pod_uses_where_a_pod_is_not_measured_or_pods
     mostly_pods = planning_inputs(NODES, [a_workload("web", ["a"] * 7, cpu="1")], load={"a": 95.0})
 
     for inputs in (unmeasured, mostly_pods):
-        (node,) = [node for node in make_plan(inputs).nodes if node.name == "a"]
+        (node,) = [node for node in Planner(inputs).plan().nodes if node.name == "a"]
         assert not any("no pod" in reason for reason in node.because)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.planning.plan import encode
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from tests.builders import a_pod, owned_by
 from tests.conftest import examples
 from tests.pod_statuses import statuses
@@ -68,4 +68,4 @@ def test_a_plan_is_as_without_finished_pods(data: st.DataObject, cluster: Cluste
     assert len(every) + len(more.snapshot.malformed) == len(without.snapshot.pods) + len(finished)
     recording = replace(more.snapshot.recording, listings=without.snapshot.recording.listings)
     named = replace(more.snapshot, recording=recording)  # those that cannot be read are named
-    assert encode(make_plan(replace(more, snapshot=named))) == encode(make_plan(without))
+    assert encode(Planner(replace(more, snapshot=named)).plan()) == encode(Planner(without).plan())

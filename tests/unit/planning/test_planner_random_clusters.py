@@ -21,7 +21,7 @@ from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
-from rebalancer.planning.planner import make_plan, search
+from rebalancer.planning.planner import Planner, search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
@@ -178,14 +178,14 @@ def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster)
 @settings(max_examples=examples(25), deadline=None)
 @given(clusters())
 def test_the_same_cluster_gives_the_same_plan(cluster: Cluster) -> None:
-    assert encode(make_plan(cluster.inputs())) == encode(make_plan(cluster.inputs()))
+    assert encode(Planner(cluster.inputs()).plan()) == encode(Planner(cluster.inputs()).plan())
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_a_plan_does_not_depend_on_the_order_of_its_objects(cluster: Cluster, order: random.Random) -> None:
     def encoded() -> bytes:
-        return encode(make_plan(cluster.inputs()))
+        return encode(Planner(cluster.inputs()).plan())
 
     before = encoded()
     shuffled: list[list[Any]] = [cluster.nodes, cluster.workloads, cluster.budgets]
@@ -270,7 +270,7 @@ def test_a_limit_is_named_only_where_the_plan_reaches_it() -> None:
     """The best plan is one of a search under lower limits, which stopped other moves."""
     inputs = random_inputs(39, 0.65, nodes=4)
     limits = Limits.model_validate({**NOT_LIMITED, "perNode": 3})
-    plan = make_plan(replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits})))
+    plan = Planner(replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits}))).plan()
     moved = Counter(move.from_node for move in plan.moves)
     assert max(moved.values()) < 3
     assert not [item.because for item in plan.kept if item.reason == Reason.LIMIT]
@@ -295,7 +295,7 @@ def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None
     """Those that several searches share, and those that pods of one kind share between two moves."""
 
     def plan() -> bytes:
-        return encode(make_plan(cluster.inputs()))
+        return encode(Planner(cluster.inputs()).plan())
 
     remembered = plan()
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.builder import UsedLimits
@@ -16,7 +15,7 @@ from rebalancer.planning.eviction import EvictionContext
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.landing.spread import SpreadConstraint
 from rebalancer.planning.plan import encode
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies.hot_nodes.movable import ALL, MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Attempt
@@ -24,6 +23,7 @@ from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.replacement import Replacements
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.conftest import examples
+from tests.unit.planning.builders import plan_of
 from tests.unit.planning.eviction.test_rules_ordinary_pods import CHANGES
 from tests.unit.planning.random_clusters import Cluster, clusters
 
@@ -80,13 +80,13 @@ def refusal_anew(used: UsedLimits, pod: Candidate) -> NotMoved | None:
 @given(clusters(), st.integers(1, 4))
 def test_a_plan_is_the_same_where_nothing_is_left_out_or_remembered(cluster: Cluster, most: int) -> None:
     cluster.policy["strategies"] = STRATEGIES
-    found = encode(make_plan(cluster.inputs(perRun=most)))
+    found = encode(Planner(cluster.inputs(perRun=most)).plan())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Attempt, "_is_spent", False)
         patch.setattr(MovablePods, "on_changed", every_pod)
         patch.setattr(SpreadConstraint, "may_be_skewed", lambda *_: True)
         patch.setattr(ClusterState, "most_counted", lambda *_: 10**9)
-        assert encode(make_plan(cluster.inputs(perRun=most))) == found
+        assert encode(Planner(cluster.inputs(perRun=most)).plan()) == found
 
 
 @settings(max_examples=examples(20))
@@ -98,10 +98,8 @@ def test_a_plan_is_the_same_where_rules_and_limits_are_asked_anew(
         data.draw(st.sampled_from(CHANGES))(pod)
     cluster.policy["strategies"] = {**STRATEGIES, "lifetime": {"maxAge": "1h"}}
     cluster.policy["evictable"] = {"namespaces": {"exclude": []}, "protect": []}
-    inputs = replace(
-        cluster.inputs(perRun=9, perNamespace=data.draw(st.integers(1, 3))), ignore_coverage=True
-    )
-    found = encode(make_plan(inputs))
+    inputs = cluster.inputs(perRun=9, perNamespace=data.draw(st.integers(1, 3)))
+    found = encode(plan_of(inputs, ignore_coverage=True))
     with pytest.MonkeyPatch.context() as patch:
         forget(patch)
-        assert encode(make_plan(inputs)) == found
+        assert encode(plan_of(inputs, ignore_coverage=True)) == found

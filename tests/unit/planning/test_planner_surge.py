@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.explanation import PodExplanation, explain
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
@@ -271,19 +271,19 @@ def test_a_restart_is_the_last_move_of_its_wave() -> None:
 
 
 def test_a_move_is_not_made_in_another_way_than_planned() -> None:
-    plan = make_plan(surge_inputs())
+    plan = Planner(surge_inputs()).plan()
     (move,) = plan.moves
     still = revalidate_moves(surge_inputs(), plan.moves).verdicts
     assert still[move.pod.uid] == move
     evicts = surge_inputs(evictable={"protect": []})
     assert "rolling update" in str(revalidate_moves(evicts, plan.moves).verdicts[move.pod.uid])
-    back = make_plan(evicts).moves
+    back = Planner(evicts).plan().moves
     assert "rolling update" in str(revalidate_moves(surge_inputs(), back).verdicts[move.pod.uid])
 
 
 def test_the_pod_is_explained_and_shown_as_one_that_is_restarted() -> None:
     inputs = surge_inputs()
-    found = explain(inputs, find_subject(inputs.snapshot, parse_subject("pod/default/web-old-0")))
+    found = explain(Planner(inputs), find_subject(inputs.snapshot, parse_subject("pod/default/web-old-0")))
     assert isinstance(found, PodExplanation)
     assert found.verdict == "Moved"
     assert [landing.node for landing in found.landings] == ["cool"]
@@ -292,7 +292,7 @@ def test_the_pod_is_explained_and_shown_as_one_that_is_restarted() -> None:
     assert "restarted by a rolling update" in explain_table(found).plain
     assert (
         "1 restarted by a rolling update, not evicted: default/web-old-0"
-        in plan_table(make_plan(inputs)).plain
+        in plan_table(Planner(inputs).plan()).plain
     )
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from bench.random_clusters import random_inputs
 from rebalancer.planning.explanation import PodExplainer, scheduling_tables
-from rebalancer.planning.planner import prepare_to_plan, search
-from rebalancer.planning.report import build_plan
+from rebalancer.planning.planner import Planner
 from tests.conftest import some_of
 from tests.rows import rows
 
@@ -16,8 +15,7 @@ SEEDS = range(6)
 
 @rows("seed", SEEDS)
 def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_after_it(seed: int) -> None:
-    prepared = prepare_to_plan(random_inputs(seed, 0.6, nodes=6))
-    plan = build_plan(prepared, search(prepared))
+    plan = Planner(random_inputs(seed, 0.6, nodes=6)).plan()
     for move in plan.moves:
         for name, gain in move.gain.items():
             left = move.from_load[name]
@@ -31,12 +29,11 @@ def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_afte
 @pytest.mark.many_cases
 @rows("seed", some_of(SEEDS))
 def test_the_scores_of_a_move_are_those_of_its_moment_and_explain_its_chances(seed: int) -> None:
-    prepared = prepare_to_plan(random_inputs(seed, 0.6, nodes=6))
-    decided = search(prepared)
-    plan = build_plan(prepared, decided)
-    tables = scheduling_tables(prepared, decided, len(plan.moves))
-    for move, planned in some_of(list(zip(plan.moves, decided.moves, strict=True))):
-        explained = PodExplainer(prepared, planned.candidate.row).explanation()
+    planner = Planner(random_inputs(seed, 0.6, nodes=6))
+    plan = planner.plan()
+    tables = scheduling_tables(planner, len(plan.moves))
+    for move, planned in some_of(list(zip(plan.moves, planner.decided.moves, strict=True))):
+        explained = PodExplainer(planner.prepared, planned.candidate.row).explanation(planner)
         assert explained.table is not None
         shown = {node.node: node.probability for node in explained.table.nodes if node.probability}
         assert shown == pytest.approx(move.chances)

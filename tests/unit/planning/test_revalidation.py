@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
-from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.report import build_plan
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
@@ -36,7 +37,7 @@ def a_cluster(**changes: Any) -> PlanningInputs:
 def judged(node: str, **changes: Any) -> str | None:
     inputs = a_cluster(load={"warm": 20, "dark": UNKNOWN}, nodes=[*NODES, a_node("dark")], **changes)
     prepared = prepare(inputs)
-    plan = plan_prepared(prepared)
+    plan = build_plan(prepared, search(prepared))
     return check_landing(prepared, plan, plan.moves[0], node)
 
 
@@ -254,7 +255,7 @@ def two_moves_to_one_node() -> tuple[PreparedInputs, Plan]:
             policy=a_policy(execution={"firstWave": 1, "waveSize": 1}),
         )
     )
-    return prepared, plan_prepared(prepared)
+    return prepared, build_plan(prepared, search(prepared))
 
 
 def test_moves_that_are_not_made_yet_do_not_count_against_a_landing() -> None:
@@ -290,7 +291,7 @@ STAYING = {"hot": "6", "b": "1", "c": "1"}
 
 
 def two_moves() -> tuple[Move, Move]:
-    first, second = plan_prepared(two_equal_pods()).moves
+    first, second = build_plan(two_equal_pods(), search(two_equal_pods())).moves
     assert first.wave == second.wave
     assert {landing.node for landing in second.landings} == {"b", "c"}
     return first, second

@@ -13,12 +13,13 @@ from bench.loaded_clusters import loaded_inputs
 from bench.requested_clusters import HELD
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.builder import AcceptedMove, PlanBuilder
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.plan import Move, Plan
-from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan, search
+from rebalancer.planning.planner import Planner, search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import NotMoved
+from rebalancer.planning.report import build_plan
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.taints import KARPENTER_LABEL, TAINT_KEY, as_a_run_has_them, left_behind
 from tests.builders import a_node, a_snapshot
@@ -61,7 +62,7 @@ def landed_on(plan: Plan) -> set[str]:
 
 def test_a_node_that_would_take_a_replacement_and_must_not_has_the_taint_and_no_other_has() -> None:
     """The scheduler prefers the warm one, and then the hot one itself."""
-    plan = make_plan(beside_a_warm_node())
+    plan = Planner(beside_a_warm_node()).plan()
 
     assert landed_on(plan) == {"cool"}
     assert plan.tainted == {1: AVOIDED}
@@ -69,7 +70,7 @@ def test_a_node_that_would_take_a_replacement_and_must_not_has_the_taint_and_no_
 
 
 def test_without_the_setting_no_node_has_it() -> None:
-    plan = make_plan(beside_a_warm_node(steer="none"))
+    plan = Planner(beside_a_warm_node(steer="none")).plan()
 
     assert (plan.moves, plan.tainted) == ((), {})
 
@@ -78,7 +79,7 @@ def test_where_the_scheduler_prefers_a_good_node_none_has_it() -> None:
     workloads = [a_workload("web", ["hot"], cpu="3"), a_workload("held", ["hot"], cpu="6", annotations=HELD)]
     policy = a_policy(execution={"steer": "softTaint"})
     inputs = planning_inputs([a_node(name, cpu=10) for name in ("hot", "cool")], workloads, policy=policy)
-    plan = make_plan(inputs)
+    plan = Planner(inputs).plan()
 
     assert landed_on(plan) == {"cool"}
     assert plan.tainted == {}
@@ -87,23 +88,23 @@ def test_where_the_scheduler_prefers_a_good_node_none_has_it() -> None:
 def test_nodes_of_karpenter_have_none() -> None:
     karpenters = {"labels": {KARPENTER_LABEL: "general"}}
 
-    assert make_plan(beside_a_warm_node(warm=karpenters)).moves == ()
-    assert make_plan(beside_a_warm_node(cool=karpenters)).tainted == {1: AVOIDED}
+    assert Planner(beside_a_warm_node(warm=karpenters)).plan().moves == ()
+    assert Planner(beside_a_warm_node(cool=karpenters)).plan().tainted == {1: AVOIDED}
 
 
 def test_no_node_has_it_for_pods_that_tolerate_it_or_that_have_nowhere_else_to_go() -> None:
     tolerant = {"spec": {"tolerations": [{"operator": "Exists"}]}}
     bound = {"spec": {"nodeSelector": {"kubernetes.io/hostname": "warm"}}}
 
-    assert make_plan(beside_a_warm_node(web=tolerant)).moves == ()
-    assert make_plan(beside_a_warm_node(web=bound)).moves == ()
+    assert Planner(beside_a_warm_node(web=tolerant)).plan().moves == ()
+    assert Planner(beside_a_warm_node(web=bound)).plan().moves == ()
 
 
 def test_taints_that_a_run_left_behind_count_as_gone() -> None:
     clean = beside_a_warm_node()
     left = beside_a_warm_node(cool={"taints": [OURS]})
 
-    assert make_plan(left).moves == make_plan(clean).moves != ()
+    assert Planner(left).plan().moves == Planner(clean).plan().moves != ()
 
 
 def test_only_our_taints_are_taken_away() -> None:
@@ -118,10 +119,10 @@ def test_only_our_taints_are_taken_away() -> None:
 
 def test_in_a_wave_that_is_under_way_the_taints_are_what_they_are() -> None:
     inputs = beside_a_warm_node()
-    (move,) = make_plan(inputs).moves
+    (move,) = Planner(inputs).plan().moves
 
     def verdict(tainted: tuple[str, ...] | None) -> str | Move:
-        judged = revalidate_moves(replace(inputs, tainted=tainted), [move])
+        judged = revalidate_moves(inputs, [move], so_far=RunSoFar(tainted=tainted))
         return judged.verdicts[move.pod.uid]
 
     assert isinstance(verdict(None), Move), "before the wave they are chosen anew"
@@ -139,7 +140,7 @@ def steering(seed: int, version: str) -> PlanningInputs:
     limits = inputs.policy.limits.model_copy(update={"per_run": 12})
     policy = inputs.policy.model_copy(update={"execution": execution, "limits": limits})
     schedulers = tuple(replace(item, version=version) for item in inputs.schedulers)
-    return replace(inputs, policy=policy, schedulers=schedulers, explains=False)
+    return replace(inputs, policy=policy, schedulers=schedulers)
 
 
 @pytest.mark.many_cases
@@ -147,7 +148,7 @@ def steering(seed: int, version: str) -> PlanningInputs:
 def test_each_landing_of_a_wave_holds_with_all_its_taints_and_none_of_them_could_be_left_out(
     seed: int, version: str
 ) -> None:
-    prepared = prepare_to_plan(steering(seed, version))
+    prepared = Planner(steering(seed, version)).prepared
     found = search(prepared)
     builder = found.builder.anew(prepared, found.scenarios.most)
     names = prepared.nodes.names
@@ -207,6 +208,6 @@ def test_prepared_inputs_have_no_taint_of_a_plan() -> None:
     prepared = prepare(beside_a_warm_node(cool={"taints": [OURS]}))
 
     assert all(not node.spec.taints for node in prepared.nodes.records)
-    assert plan_prepared(prepared).tainted == {1: AVOIDED}
+    assert build_plan(prepared, search(prepared)).tainted == {1: AVOIDED}
     assert prepared.state.added_soft_taint is None
     assert np.isfinite(prepared.usage[NodeRow(0)]).any()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
@@ -198,6 +198,6 @@ def test_every_suggestion_is_valid_and_does_what_its_header_says(loads: list[flo
 
     found, policy = suggested(inputs)
 
-    plan = make_plan(replace(inputs, policy=policy))
+    plan = Planner(replace(inputs, policy=policy)).plan()
     assert len(plan.moves) == found.moves
     assert max(map(len, found.text.splitlines())) <= 80

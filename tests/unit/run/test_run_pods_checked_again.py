@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.planning.inputs import RunSoFar
 from rebalancer.planning.plan import Move, Progress
 from rebalancer.run import run
 from rebalancer.run.memory import RunMemory
@@ -50,15 +51,16 @@ def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
 
 def a_replanner(first: Any, clock: float, *later: Any) -> Any:
     plan = SimpleNamespace(moves=())
-    planned = SimpleNamespace(inputs=first, prepared=None, plan=plan, age=SimpleNamespace(fresh=False))
+    planner = SimpleNamespace(inputs=first, prepared=None, so_far=RunSoFar())
+    planned = SimpleNamespace(planner=planner, inputs=first, plan=plan, age=SimpleNamespace(fresh=False))
     readings = deque(later)
     replanner: Any = run._Replanner(
         cast("Any", planned),
         RunMemory(None, None),
-        lambda _: readings.popleft(),
+        lambda _state, _made: readings.popleft(),
         clock=lambda: clock,
     )
-    replanner._inputs = lambda _state: readings.popleft()
+    replanner._planner = lambda _state, _made: SimpleNamespace(inputs=readings.popleft(), so_far=RunSoFar())
     return replanner
 
 

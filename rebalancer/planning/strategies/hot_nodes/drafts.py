@@ -296,7 +296,7 @@ class _Search:
     def run(self) -> list[Draft]:
         """Draft until the placements are spent; the best drafts, the best first."""
         while self._placed < self._most and self._in_a_row < _NOTHING_NEW * self._count:
-            self._of.prepared.inputs.ensure_wanted()
+            self._of.prepared.options.ensure_wanted()
             self._make_certain_moves()
             drafts, pods = self._choose()
             drafts, pods, nodes = self._which_hold(drafts, pods)

@@ -77,7 +77,7 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
     pods = MovablePods(prepared, prepared.disruption, candidates)
     found = ReliefSearch(prepared, pods, so_far.builder).best()
     kept |= {pods.candidates[at].row: why for at, why in found.kept.items()}
-    raised = RaisedLimits(prepared, pods, found).sentence() if prepared.inputs.explains else ""
+    raised = RaisedLimits(prepared, pods, found).sentence() if prepared.options.explains else ""
     notes = {**so_far.notes, wish.strategy: raised}
     return PartialPlan(found.builder, {**so_far.kept, **kept}, notes)
 

@@ -74,7 +74,7 @@ def report_fields(prepared: PreparedInputs, plan: PartialPlan) -> Mapping[str, A
     return {
         "hot_count": int(np.count_nonzero(prepared.hotness.hot)),
         "unsolved": _unsolved(prepared, plan),
-        "obstacles": find_obstacles(prepared, plan) if prepared.inputs.explains else (),
+        "obstacles": find_obstacles(prepared, plan) if prepared.options.explains else (),
         "benefit": benefit_of(prepared, plan),
     }
 

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.planning.eviction import EvictionContext, every_refusal, why_protected
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlannerOptions, PlanningInputs
 from rebalancer.planning.prepared import prepare
 from rebalancer.policy.schema import Evictable, Protection
 from tests.builders import a_node
@@ -91,7 +91,7 @@ def test_a_class_is_refused_as_each_of_its_ordinary_pods_would_be(
     inputs = cluster.inputs()
     if data.draw(st.booleans()):
         inputs = replace(inputs, own_pod=f"{chosen['namespace']}/{chosen['name']}")
-    context = prepare(replace(inputs, ignore_coverage=True)).eviction
+    context = prepare(inputs, options=PlannerOptions(ignore_coverage=True)).eviction
     alone = pod_by_pod(context)
     for row in data.draw(st.permutations(range(len(context.pods)))):
         assert why_protected(context, PodRow(row)) == why_protected(alone, PodRow(row))
@@ -163,7 +163,7 @@ def test_no_setting_makes_a_rule_read_more_of_ordinary_pods(settings: Item) -> N
 
 def ordinary_pods_that_are_watched(inputs: PlanningInputs) -> int:
     """How many pods are ordinary, each of which rules refused while it was watched what they read."""
-    found = prepare(replace(inputs, ignore_coverage=True)).eviction
+    found = prepare(inputs, options=PlannerOptions(ignore_coverage=True)).eviction
     pods: Any = Watched(found.pods, LOOKED_AT)
     nodes = watched_nodes(found.nodes)
     inputs = replace(found.inputs, snapshot=replace(found.inputs.snapshot, pods=pods, nodes=nodes))

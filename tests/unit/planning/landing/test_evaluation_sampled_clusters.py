@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
 from tests.rows import rows
@@ -70,7 +69,7 @@ def test_the_confidence_is_of_all_plans_of_a_run(confidence: float, moves: int) 
     """What the moves of earlier plans risked is not there to be risked again."""
     inputs = a_cluster(249, BAD, confidence=confidence, apps=("api", "web"))
     first = plan_of(inputs).moves[0]
-    later = plan_of(replace(inputs, made=(first,)))
+    later = plan_of(inputs, RunSoFar(made=(first,)))
 
     assert first.risk == pytest.approx(0.02, abs=0.001)
     assert len(later.moves) == moves

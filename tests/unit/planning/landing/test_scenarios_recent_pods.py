@@ -110,7 +110,7 @@ def test_pods_that_we_moved_are_corrected_by_the_record_of_the_move_alone() -> N
 
 def test_moves_of_this_run_are_not_taken_for_load_that_others_brought() -> None:
     ours = a_past_move(controller_uid="uid-default-ReplicaSet-burst", evicted_at=NOW - 62, landed_at=NOW - 60)
-    assert added(prepare(inputs(burst(1)), [ours]), "b") == 0
+    assert added(prepare(inputs(burst(1)), made=[ours]), "b") == 0
 
 
 @pytest.mark.parametrize("statistic", ["p95", "max"])

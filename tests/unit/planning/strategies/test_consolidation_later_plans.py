@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.plan import Move
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.scheduling.registry import load_configuration
@@ -53,7 +53,7 @@ def read_after(
 
 def later_sources(made: Sequence[Move], read: PlanningInputs) -> set[str]:
     """The nodes that pods leave by the next plan of a run that has made these moves."""
-    return {move.from_node for move in plan_of(replace(read, made=tuple(made))).moves}
+    return {move.from_node for move in plan_of(read, RunSoFar(made=tuple(made))).moves}
 
 
 @pytest.mark.parametrize("gone", [(), ("a",)])

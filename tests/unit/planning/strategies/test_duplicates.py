@@ -8,6 +8,7 @@ from typing import Any
 from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.schema import RebalancePolicy
@@ -186,7 +187,7 @@ def test_a_pod_whose_turn_the_limit_of_the_run_leaves_to_later_runs_is_explained
     case = inputs(web("aaab"), policy=policy)
     (first,) = plan_of(case).moves
     other = next(name for name in ("web-0", "web-1", "web-2") if name != first.pod.name)
-    found = explain(case, find_subject(case.snapshot, f"pod/default/{other}"))
+    found = explain(Planner(case), find_subject(case.snapshot, f"pod/default/{other}"))
 
     assert isinstance(found, PodExplanation)
     assert found.verdict == "Limit"

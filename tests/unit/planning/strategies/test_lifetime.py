@@ -10,8 +10,9 @@ from rebalancer.errors import InputError
 from rebalancer.planning.explanation import NodeExplanation, WorkloadExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Change, Plan
-from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.planner import Planner, search
 from rebalancer.planning.prepared import prepare
+from rebalancer.planning.report import build_plan
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import parse_policy
@@ -85,7 +86,7 @@ def test_a_landing_on_the_same_node_is_as_planned_and_one_that_heats_a_node_is_n
     only_a = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
     case = inputs(a_workload("web", ["a"], created=OLD, spec=only_a), load={"b": 79.0})
     prepared = prepare(case)
-    found = plan_prepared(prepared)
+    found = build_plan(prepared, search(prepared))
 
     assert check_landing(prepared, found, found.moves[0], "a") is None
     assert "b would be at 104.0 % cpu" in (check_landing(prepared, found, found.moves[0], "b") or "")
@@ -222,7 +223,9 @@ def test_a_pod_that_is_not_ready_is_replaced_though_its_workload_has_too_few_tha
     assert order(found) == ["p"]
     assert kept(found) == {"web-0": "UnreadyReplicas"}
     asked = inputs(workload)
-    explained = [explain(asked, find_subject(asked.snapshot, name)) for name in ("node/a", "rs/default/web")]
+    explained = [
+        explain(Planner(asked), find_subject(asked.snapshot, name)) for name in ("node/a", "rs/default/web")
+    ]
     for answer in explained:
         assert isinstance(answer, NodeExplanation | WorkloadExplanation)
         assert {pod.pod.name: pod.verdict for pod in answer.pods} == {

@@ -16,7 +16,7 @@ import pytest
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Predecessor, with_predecessor
-from rebalancer.planning.planner import prepare_to_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.strategies.misplaced import MisplacedSettings
 from tests.builders import a_node
 from tests.conftest import examples
@@ -98,7 +98,7 @@ def _cluster(random: Random, spec: Callable[[Random, str], dict[str, Any]] = _sp
 def test_what_a_filter_would_reject_it_may_reject() -> None:
     rejected, missed = set[str](), list[tuple[int, str, str]]()
     for seed in range(_CLUSTERS):
-        prepared = prepare_to_plan(_cluster(Random(seed)))
+        prepared = Planner(_cluster(Random(seed))).prepared
         state, pods = prepared.start.all[0].after_termination, prepared.pods
         for row, (kind, node) in enumerate(zip(pods.pod_class.tolist(), pods.node.tolist(), strict=True)):
             scheduler = prepared.schedulers.by_name[pods.classes[kind].scheduler_name]
@@ -118,7 +118,7 @@ def test_what_a_filter_would_reject_it_may_reject() -> None:
 def test_where_another_node_would_score_higher_it_may() -> None:
     preferred, unasked, missed = set[str](), 0, list[tuple[int, str, str]]()
     for seed in range(2 * _CLUSTERS):
-        prepared = prepare_to_plan(_cluster(Random(seed), lambda random, _: _preferring(random)))
+        prepared = Planner(_cluster(Random(seed), lambda random, _: _preferring(random))).prepared
         state, pods = prepared.start.all[0].after_termination, prepared.pods
         for row, (kind, node) in enumerate(zip(pods.pod_class.tolist(), pods.node.tolist(), strict=True)):
             scheduler = prepared.schedulers.by_name[pods.classes[kind].scheduler_name]

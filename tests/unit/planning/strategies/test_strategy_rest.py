@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies import STRATEGIES
@@ -87,7 +87,7 @@ class Running:
 
     def run(self, random: Random) -> tuple[Move, ...]:
         """One run: each replacement goes where the scheduler puts it, before or after the old pod is gone."""
-        moves = make_plan(self.inputs()).moves
+        moves = Planner(self.inputs()).plan().moves
         for move in moves:
             prepared = prepare(self.inputs())
             name = prepared.pods.row.get((move.pod.namespace, move.pod.name))
@@ -211,7 +211,7 @@ def test_on_an_unchanged_cluster_the_moves_of_every_strategy_still_hold(
     name: str, cluster: tuple[list[dict[str, Any]], list[Workload]]
 ) -> None:
     inputs = Running(*cluster, RUN[name]).inputs()
-    moves = make_plan(inputs).moves
+    moves = Planner(inputs).plan().moves
 
     found = revalidate_moves(inputs, moves).verdicts
     assert {uid: verdict for uid, verdict in found.items() if isinstance(verdict, str)} == {}

@@ -14,6 +14,7 @@ from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.spread import SpreadConstraints
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import SubjectName, find_subject
@@ -271,7 +272,7 @@ def test_an_explanation_of_a_terminating_pod_does_not_take_it_away_from_its_doma
     found.pods[0]["metadata"]["deletionTimestamp"] = "2026-06-01T11:59:00Z"
     policy = a_policy(strategies={"topologySpread": True})
     of = planning_inputs(zones(), [found], policy=policy)
-    told = explain(of, find_subject(of.snapshot, SubjectName("pod", "default/web-0")))
+    told = explain(Planner(of), find_subject(of.snapshot, SubjectName("pod", "default/web-0")))
     assert isinstance(told, PodExplanation)
     assert told.table is not None
     assert {item.node: item.unacceptable for item in told.table.nodes} == {

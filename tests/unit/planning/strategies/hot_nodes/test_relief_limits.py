@@ -106,7 +106,7 @@ def test_a_plan_whose_words_nobody_reads_makes_the_same_moves() -> None:
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=100)]
     workloads = [a_workload("web", ["a"] * 9), a_workload("api", ["b"] * 9)]
     inputs = planning_inputs(nodes, workloads, policy=a_policy(limits={"perRun": 2}))
-    plan, silent = plan_of(inputs), plan_of(replace(inputs, explains=False))
+    plan, silent = plan_of(inputs), plan_of(inputs, explains=False)
     assert plan.raised_limit
     assert plan.obstacles
     assert silent.raised_limit == silent.strategies["hotNodes"].message == ""
@@ -128,6 +128,6 @@ def test_what_is_said_of_limits_takes_no_placements_from_the_strategies_that_fol
     monkeypatch.setattr(builder, "MAX_PLACEMENTS", most)
     policy = a_policy(limits={"perNode": 2}, strategies={"lifetime": {"maxAge": "1h"}})
     inputs = planning_inputs(nodes, workloads, policy=policy)
-    plan, silent = plan_of(inputs), plan_of(replace(inputs, explains=False))
+    plan, silent = plan_of(inputs), plan_of(inputs, explains=False)
     assert plan.raised_limit
     assert (plan.moves, plan.kept) == (silent.moves, silent.kept)

@@ -78,7 +78,7 @@ def test_what_is_said_of_plans_that_swap_changes_none_of_their_moves(
     nodes = [a_node(name, cpu=10, memory="10Gi") for name in "ab"]
     inputs = planning_inputs(nodes, workloads, policy=policy)
     plan = plan_of(inputs)
-    assert plan.moves == plan_of(replace(inputs, explains=False)).moves
+    assert plan.moves == plan_of(inputs, explains=False).moves
     assert len({move.pod.uid for move in plan.moves}) == len(plan.moves)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.explanation import PodExplainer
-from rebalancer.planning.prepared import prepare
+from rebalancer.planning.planner import Planner
 from tests.builders import a_node
 from tests.rows import rows
 from tests.unit.planning.builders import a_workload, planning_inputs
@@ -18,8 +18,8 @@ def scores(*sizes: int, containers: int = 3) -> dict[str, int]:
     for node, size in zip(nodes, sizes, strict=True):
         node["status"]["images"] = [{"names": ["app:v1"], "sizeBytes": size}]
     spec = {"containers": [{"name": f"main-{number}", "image": "app:v1"} for number in range(containers)]}
-    prepared = prepare(planning_inputs(nodes, [a_workload("web", ["a"], spec=spec)]))
-    table = PodExplainer(prepared, PodRow(0)).explanation().table
+    planner = Planner(planning_inputs(nodes, [a_workload("web", ["a"], spec=spec)]))
+    table = PodExplainer(planner.prepared, PodRow(0)).explanation(planner).table
     assert table is not None
     return {item.node: item.scores["ImageLocality"] for item in table.nodes}
 
