@@ -34,8 +34,8 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import NOWHERE
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import Planner, search
+from rebalancer.planning.prepared import prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.run.plan import planner_of
 from rebalancer_lab.simulation.cycles import SimulatedExecution
@@ -59,9 +59,10 @@ class Compared:
     seconds: float
 
 
-def carry_out(prepared: PreparedInputs, plan: Plan, random: np.random.Generator) -> Result:
+def carry_out(planner: Planner, plan: Plan, random: np.random.Generator) -> Result:
     """The plan landed as the model draws it."""
-    execution = SimulatedExecution(prepared, random)
+    prepared = planner.prepared
+    execution = SimulatedExecution(planner, random)
     load = prepared.inputs.load
     usage = load.usage[:, :2].copy()
     count = load.pod_count.copy()
@@ -85,17 +86,18 @@ def carry_out(prepared: PreparedInputs, plan: Plan, random: np.random.Generator)
 def compare(name: str, inputs: PlanningInputs) -> Compared:
     """One cluster."""
     began = time.perf_counter()
-    prepared = prepare(inputs)
+    planner = Planner(inputs)
+    prepared = planner.prepared
     problem = problem_of(prepared)
-    found = search(prepared)
-    plan = build_plan(prepared, found)
+    found = planner.decided
+    plan = planner.plan()
     seconds = time.perf_counter() - began
     return Compared(
         name=name,
         hot=plan.hot_count,
         before=float(np.nanmax(inputs.load.percent[:, 0])),
         planned=len(plan.moves),
-        carried_out=carry_out(prepared, plan, np.random.default_rng(0)),
+        carried_out=carry_out(planner, plan, np.random.default_rng(0)),
         uncooled=len(plan.unsolved),
         optimum=departures_and_landings(prepared, problem),
         alone=departures_alone(prepared, problem),
@@ -269,11 +271,12 @@ def busy_clusters(
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
     """Part (b)."""
     options = PlanOptions(policy_path=policy, source=path, scheduler_config=scheduler)
-    inputs = planner_of(options).inputs
+    planner = planner_of(options)
+    inputs = planner.inputs
     began = time.perf_counter()
-    prepared = prepare(inputs)
-    found = search(prepared)
-    plan = build_plan(prepared, found)
+    prepared = planner.prepared
+    found = planner.decided
+    plan = planner.plan()
     seconds = time.perf_counter() - began
     alone = departures_alone(prepared, problem_of(prepared))
     before = result(prepared, inputs.load.percent, 0, 0, 0)
@@ -287,7 +290,7 @@ def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, se
     print("                             evictions   hot  newly  Pending  back    peak  deviation")
     rows = [
         ("before", before),
-        ("this plan", carry_out(prepared, plan, np.random.default_rng(seed))),
+        ("this plan", carry_out(planner, plan, np.random.default_rng(seed))),
         (
             "random eviction",
             landed(prepared, at_random(prepared, np.random.default_rng(seed)), np.random.default_rng(seed)),

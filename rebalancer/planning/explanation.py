@@ -465,7 +465,10 @@ class PodExplainer:
         placed = 0.0
         for scenario, percent, landings in zip(courses, before, evaluation.by_scenario, strict=True):
             after = prepared.landing_check.percent_after(
-                landings.rows, scenario.usage, scenario.after_termination.pod_count, evaluation.candidate.usage
+                landings.rows,
+                scenario.usage,
+                scenario.after_termination.pod_count,
+                evaluation.candidate.usage,
             )
             after[landings.rows == self._node] = percent  # back where it was: nothing is won
             chance = scenario.chance * landings.chance

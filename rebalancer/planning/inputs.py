@@ -2,7 +2,10 @@
 
     observe()                                    all I/O of a plan      -> Observation
     assemble(observation, policy, state)         pure                   -> PlanningInputs
-    make_plan(inputs)                            pure                   -> Plan
+    Planner(inputs, so_far, options).plan()      pure                   -> Plan
+
+What a plan is made from is one value, ``PlanningInputs``. What the run that asks for it has done so far is
+another, ``RunSoFar``: a command that only looks has none. ``PlannerOptions`` say how the plan is made.
 
 An ``Observation`` is what was read: the cluster, raw answers of load sources, facts about its schedulers, the
 pod this program runs in, the moment. It knows no policy, except that only what some policy needs was asked.

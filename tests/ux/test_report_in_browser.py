@@ -93,7 +93,12 @@ def pages_of_long_names() -> dict[str, str]:
     plan = replace(plan, moves=(*plan.moves, long), source="arn:aws:eks:eu-central-1:1234567890:cluster/prod")
     scored = tuple(
         ScoredNode(
-            node.name, 412, {"NodeResourcesBalancedAllocation": at, "TargetLoadPacking": 2 * at}, 0.25, 0.25, {}
+            node.name,
+            412,
+            {"NodeResourcesBalancedAllocation": at, "TargetLoadPacking": 2 * at},
+            0.25,
+            0.25,
+            {},
         )
         for at, node in enumerate(plan.nodes)
     )

@@ -163,7 +163,11 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
             lambda node: (_percent_or_none(node.probability), colour(node)),
             right=True,
         ),
-        *([Column("HERE", lambda node: _percent_or_none(node.in_course), right=True)] if table.has_courses else []),
+        *(
+            [Column("HERE", lambda node: _percent_or_none(node.in_course), right=True)]
+            if table.has_courses
+            else []
+        ),
         *(Column(short[name], figure_of("scores", name, "{}"), right=True) for name in differing),
         Column("CPU", figure_of("after", "cpu", "{:.0f}%"), right=True),
         Column("MEM", figure_of("after", "memory", "{:.0f}%"), right=True),

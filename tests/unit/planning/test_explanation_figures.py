@@ -11,6 +11,7 @@ from bench.random_clusters import random_inputs
 from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject
 from tests.conftest import examples
 from tests.unit.planning.builders import a_policy, plan_of
@@ -28,7 +29,7 @@ def _hot_cluster(seed: int, filled: float | None) -> PlanningInputs:
 
 
 def _explained(inputs: PlanningInputs, move: Move) -> PodExplanation:
-    found = explain(inputs, find_subject(inputs.snapshot, f"pod/{move.pod.full_name}"))
+    found = explain(Planner(inputs), find_subject(inputs.snapshot, f"pod/{move.pod.full_name}"))
     assert isinstance(found, PodExplanation)
     return found
 

@@ -96,7 +96,12 @@ def test_a_report_names_the_settings_that_keep_load_on_hot_nodes() -> None:
 
 def test_a_move_opens_to_the_scores_that_decide_its_landing() -> None:
     node = ScoredNode(
-        node="node-0007", total=412, scores={"Fit": 90, "Taints": 300}, probability=1.0, in_course=1.0, after={}
+        node="node-0007",
+        total=412,
+        scores={"Fit": 90, "Taints": 300},
+        probability=1.0,
+        in_course=1.0,
+        after={},
     )
     other = ScoredNode(
         node="node-0003",

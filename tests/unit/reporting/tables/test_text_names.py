@@ -58,7 +58,9 @@ def workload(plan: Plan, style: Style) -> Text:
 
 
 def pod(plan: Plan, style: Style) -> Text:
-    scored = tuple(ScoredNode(node.name, 412, {"Fit": at}, 0.25, 0.25, {}) for at, node in enumerate(plan.nodes))
+    scored = tuple(
+        ScoredNode(node.name, 412, {"Fit": at}, 0.25, 0.25, {}) for at, node in enumerate(plan.nodes)
+    )
     move = plan.moves[0]
     found = PodExplanation(
         **OF_PLAN, pod=move.pod, node=move.from_node, evictable=True, reason="", because="", verdict="Moved",
