@@ -355,7 +355,7 @@ def keep_agreement(store: StateStore | None, tally: Tally) -> None:
 def _store(options: PlanOptions, api: RawApi) -> StateStore | None:
     """Where runs will look; without a place that the options name, nobody has to have one."""
     try:
-        return state_store(options, api, acts=True)
+        return state_store(options, api, measures=True)
     except InputError as error:
         if options.state_path is not None or options.state_config_map is not None:
             raise

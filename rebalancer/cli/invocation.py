@@ -237,7 +237,13 @@ def _close_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-_OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
+_OF_KUBECTL = {
+    "-f": "--policy FILE",
+    "--file": "--policy FILE",
+    "--filename": "--policy FILE",
+    "-=": "-v, which takes no number",
+    "--v": "-v, which takes no number",
+}
 _WHOLE_PLAN = "run carries out the whole plan: limit it in the policy, under evictable or limits"
 _RECORDED = "a recorded cluster cannot be changed; use: rebalancer plan --from"
 # Options of other commands that a command lacks on purpose, and why.
@@ -249,6 +255,9 @@ _LEFT_OUT = {
     ("agreement", "--from"): "it follows what a live cluster decides",
     ("serve", "--now"): "a service plans for the present; leave out --now",
 }
+_AFTER_THE_COMMAND = frozenset(
+    {"--as", "--context", "--from", "--kubeconfig", "-n", "--namespace", "--policy", "--request-timeout"}
+)
 _EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
 
 
@@ -256,8 +265,12 @@ def usage_hint(error: click.UsageError) -> str:
     """What to do instead, e.g. ``did you mean --policy policy.yaml?``; empty if that is not known."""
     if isinstance(error, click.NoSuchOption):
         name = error.option_name
+        if name in _AFTER_THE_COMMAND and error.ctx is not None and error.ctx.parent is None:
+            return f"put it after the command: {program_name()} COMMAND {name} …"
         reason = _LEFT_OUT.get(((error.ctx.info_name if error.ctx else None) or "", name), "")
         return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else reason
+    if isinstance(error, click.BadOptionUsage) and error.option_name == "--dry-run":
+        return "the API server is asked already; leave the value out"
     extra = _EXTRA.search(error.format_message())
     if extra is None or error.ctx is None:
         return ""

@@ -151,6 +151,8 @@ def _no_source_answered(where: str, failures: list[RebalancerError], *, live: bo
             hint="install it (https://github.com/kubernetes-sigs/metrics-server), name a Prometheus in "
             "load.sources, or try with load.sources: [{requests: {}}]",
         )
+    if live and all(isinstance(failure, InputError) for failure in failures):  # to ask again would not help
+        return InputError(f"no load source can be used: {tried}", where=where)
     if live:
         hint = "see load.sources of the policy, or try with load.sources: [{requests: {}}]"
         return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)

@@ -37,6 +37,7 @@ class PlanProgress:
 
     def on_move(self, moves: int) -> None:
         """A plan has got so many moves."""
+        moves = min(moves, self._most_moves)  # how limits would do if they were higher is tried as well
         if moves > self._moves:
             self._moves = moves
             self._say()

@@ -334,11 +334,15 @@ _CLOCKS_DIFFER_SECONDS = 60.0
 _HOMELESS = "this user has no home folder, where the state of runs is kept"
 
 
-def state_store(options: PlanOptions, api: RawApi | None, *, acts: bool = False) -> StateStore | None:
+def state_store(
+    options: PlanOptions, api: RawApi | None, *, acts: bool = False, measures: bool = False
+) -> StateStore | None:
     """The store that the options name; without them, outside of a cluster, the user's own file.
 
-    A command that does not act uses that file only if it is there. Logs which state is used.
+    A command that does not act uses that file only if it is there, unless it ``measures`` something that
+    runs will look for. Logs which state is used.
     """
+    of = "what is measured is kept for runs in" if measures else "the state of earlier runs is in"
     path = options.state_path
     config_map = options.state_config_map
     if path is None and config_map is None and (api is None or runs_in_a_cluster()):
@@ -349,21 +353,21 @@ def state_store(options: PlanOptions, api: RawApi | None, *, acts: bool = False)
         assert api is not None  # refused with the options
         namespace, name = config_map.split("/")
         store: StateStore = ConfigMapStore(api, namespace, name)
-        _say(f"the state of earlier runs is in {store.where}")
+        _say(f"{of} {store.where}")
         return store
     if path is None:
         assert api is not None
         path = user_file(api.host)
-        if path is None and acts:
+        if path is None and (acts or measures):
             raise InputError(_HOMELESS, hint="name a file with --state, or set HOME")
-        if path is None or (not acts and not files.may_exist(path)):
+        if path is None or (not (acts or measures) and not files.may_exist(path)):
             return None
     new = ""
-    if not files.may_exist(path):
+    if not measures and not files.may_exist(path):
         new = ", which does not exist yet"
         if acts:
             new += ": this is the first run that uses it"
-    _say(f"the state of earlier runs is in {path}{new}")
+    _say(f"{of} {path}{new}")
     return FileStore(path) if api is None else FileStore(path, lambda: api.retries.run.stopped)
 
 

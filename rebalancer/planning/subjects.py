@@ -28,6 +28,14 @@ _KINDS = {
     "Job": ("job", "jobs", "job.batch", "jobs.batch"),
 }
 _KIND_OF = {alias: kind for kind, aliases in _KINDS.items() for alias in aliases}
+# What kubectl calls kinds that nothing is explained of: service/web is of no namespace service.
+_OF_OTHERS = frozenset(
+    [
+        *("cj", "cronjob", "rc", "replicationcontroller", "hpa", "horizontalpodautoscaler", "pdb", "quota"),
+        *("svc", "ep", "endpoints", "ing", "ingress", "netpol", "networkpolicy", "cm", "configmap", "secret"),
+        *("ns", "namespace", "sa", "ev", "event", "limits", "pv", "pvc", "sc", "pc", "crd"),
+    ]
+)
 _SUGGESTIONS = 3
 _LIKE_ENOUGH = 0.6
 _NAME_LIKE_ENOUGH = 0.65  # nope is not like node-6, wbe is like web
@@ -72,8 +80,8 @@ def _meant(alias: str, name: str, likely: Sequence[str]) -> str:
     """What was meant by a text without a known kind: one with another letter in it, or one left out."""
     near = difflib.get_close_matches(alias, _KIND_OF, n=1, cutoff=_LIKE_ENOUGH) if name else []
     if not near and admitted(alias) and (not name or admitted(name)):
-        if name and alias.removesuffix("s").capitalize() in BY_NAME:  # service/web is of no namespace service
-            return ""
+        if name and (alias in _OF_OTHERS or alias.removesuffix("s").capitalize() in BY_NAME):
+            return f"; of kinds there are {', '.join(aliases[0] for aliases in _KINDS.values())}"
         near = [f"{kind}/{alias}" if name else kind for kind in likely if not (name and kind == "node")]
     named = " or ".join(f"{begin}/{(name or alias)[:100]}" for begin in near)
     return f"; did you mean {named}?" if named else ""

@@ -13,7 +13,7 @@ pods have been placed already. So every pod sees those before it, as the schedul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -339,7 +339,7 @@ def _placed(
                     node=names[node],
                     probability=round(float(chance.max()), CHANCE_DIGITS),
                     others=len(chance) - 1,
-                    requested=_requested_after(state, node),
+                    requested=_requested_after(state, node, answer.requests),
                 )
             )
         elif not on_nodes.total() % 50:
@@ -454,10 +454,10 @@ def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
     return replace(snapshot, recording=snapshot.recording.with_more(kind, [record]))
 
 
-def _requested_after(state: ClusterState, node: int) -> dict[str, float]:
-    """Percent of a node's allocatable that its pods request."""
+def _requested_after(state: ClusterState, node: int, resources: Iterable[str]) -> dict[str, float]:
+    """Percent of a node's allocatable that its pods request of these resources."""
     percent = {}
-    for name in _REQUESTED:
+    for name in resources:
         column = state.classes.column[name]
         whole = int(state.classes.allocatable[node, column])
         if whole > 0:

@@ -236,10 +236,13 @@ def _verdict(answer: Fit) -> str:
     of_them = f"{missing:,} missing" if answer.running else f"{missing:,}"
     if answer.fits < missing:
         return f"{answer.fits:,} of its {of_them} replicas {verb}, {nodes}"
-    lead = "" if not missing else f"all {of_them} replicas fit; "
+    if not missing:
+        return f"{counted(answer.fits, 'more pod')} {verb}, {nodes}"
+    lead = f"all {of_them} replicas fit"
     if missing == 1:
-        lead = f"{'the missing' if answer.running else 'its only'} replica fits; "
-    return f"{lead}{counted(answer.fits, 'more pod')} {verb}, {nodes}"
+        lead = f"{'the missing' if answer.running else 'its only'} replica fits"
+    beside = answer.fits - missing
+    return f"{lead}, and {counted(beside, 'more pod') if beside else 'no more'}, {nodes}"
 
 
 def _daemon_verdict(daemon: DaemonNodes) -> str:
@@ -291,8 +294,7 @@ def _landings(lines: Lines, answer: Fit) -> None:
         Column("NODE", lambda pod: (plain(pod.node), "bold"), node=True),
         Column("CHANCE", lambda pod: f"{pod.probability:.0%}", right=True),
         Column("OTHER NODES", lambda pod: str(pod.others or "-"), right=True),
-        Column("CPU", figure_of("requested", "cpu"), right=True),
-        Column("MEMORY", figure_of("requested", "memory"), right=True),
+        *(Column(plain(name).upper(), figure_of("requested", name), right=True) for name in answer.requests),
     ]
     write_table(lines, columns, shown)
     rooms = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]

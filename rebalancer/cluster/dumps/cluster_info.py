@@ -10,6 +10,12 @@
 Without ``--all-namespaces`` it holds two namespaces, and nodes look emptier than they are. Every cluster has
 four namespaces from its first minute, so a dump of fewer is known not to be whole.
 
+``oc adm must-gather`` and ``oc adm inspect`` write other folders, of the namespaces that they are asked for:
+those of OpenShift, where nobody asks. They are told by their names and never read.
+
+    DIR/IMAGE/cluster-scoped-resources/core/nodes/NAME.yaml
+    DIR/IMAGE/namespaces/NAMESPACE/core/pods.yaml
+
 Source: kubectl v0.35.4 pkg/cmd/clusterinfo/clusterinfo_dump.go.
 """
 
@@ -22,6 +28,8 @@ from rebalancer import files
 from rebalancer.cluster.kinds import BY_PLURAL
 
 _NAMESPACES_OF_EVERY_CLUSTER = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+_FOLDER_OF_MUST_GATHER = "cluster-scoped-resources"
+_MAX_PLACES = 100
 _START_OF_LOGS = b"==== START logs for container"
 _END_OF_LOGS = b"==== END logs for container"
 MADE_FOR_FEW = (
@@ -29,6 +37,10 @@ MADE_FOR_FEW = (
     "--output-directory=DIR"
 )
 """Why kinds with namespaces are not believed of a dump that has not all of them."""
+OF_MUST_GATHER = (
+    "is of oc adm must-gather, which keeps some namespaces only: nodes would look emptier than they are"
+)
+"""Why such a folder is not read."""
 
 
 def plural_of(stem: str) -> str:
@@ -55,6 +67,13 @@ def files_of_namespace(folder: Path) -> Iterator[Path]:
     for entry in entries:
         if entry.suffix in (".json", ".yaml") and plural_of(entry.stem) in BY_PLURAL:
             yield entry
+
+
+def is_must_gather(folder: Path) -> bool:
+    """Whether a folder, or one in it, is what ``oc adm must-gather`` writes."""
+    with files.refusing("cannot read", folder):
+        places = [folder, *sorted(folder.iterdir())[:_MAX_PLACES]]
+    return any(files.may_exist(place / _FOLDER_OF_MUST_GATHER) for place in places)
 
 
 def is_whole(namespaces: Iterable[str]) -> bool:

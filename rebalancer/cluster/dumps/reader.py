@@ -23,8 +23,10 @@ from rebalancer.cluster import kinds as kinds_read
 from rebalancer.cluster.dumps import streams
 from rebalancer.cluster.dumps.cluster_info import (
     MADE_FOR_FEW,
+    OF_MUST_GATHER,
     files_of_namespace,
     folders_of_namespaces,
+    is_must_gather,
     is_stream,
     is_whole,
     is_whole_stream,
@@ -145,6 +147,7 @@ _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
 _PRINTED_BESIDE = ("EventList",)  # which a cluster-info dump holds, and nobody reads
 _YAML_ENDINGS = (".yaml", ".yml")
+_WHAT_IS_READ = "name what snapshot save or kubectl get -A -o json wrote"
 _STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
 DOCUMENTS = (
@@ -200,11 +203,10 @@ class DumpReader:
                     progress(f"reading {name}, file {number} of {len(files_of_dump)}")
                     _read_list(path, collected)
         if not collected.builders:
-            raise InputError(
-                "no Kubernetes objects here",
-                where=str(self._path),
-                hint="record a cluster with: rebalancer snapshot save PATH",
-            )
+            is_of_others = self._path.is_dir() and is_must_gather(self._path)
+            what = OF_MUST_GATHER if is_of_others else "no Kubernetes objects here"
+            hint = "record a cluster with: rebalancer snapshot save PATH"
+            raise InputError(what, where=str(self._path), hint=hint)
         kinds = tuple(kinds)
         plurals = {kind.plural for kind in kinds}
         listings = {
@@ -229,7 +231,7 @@ class DumpReader:
                 return [path]
             if not path.is_dir():
                 what = "neither a file nor a folder" if path.exists() else "no such file or folder"
-                hint = "write it to a file" if str(path) in _STANDARD_INPUT else "give a dump to --from"
+                hint = "write it to a file" if str(path) in _STANDARD_INPUT else _WHAT_IS_READ
                 raise InputError(what, where=str(path), hint=hint)
             paths = sorted(
                 entry
@@ -240,9 +242,7 @@ class DumpReader:
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(
-                f"cannot read: {reason}", where=str(path), hint="give a dump to --from"
-            ) from error
+            raise InputError(f"cannot read: {reason}", where=str(path), hint=_WHAT_IS_READ) from error
         if len(paths) > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(path), hint="is this a cluster dump?")
         return paths

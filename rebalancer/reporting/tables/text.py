@@ -164,13 +164,14 @@ class Lines:
         self._text.append("\n")
 
     def heading(self, title: str, note: str = "") -> None:
-        """Add a blank line, and a title with a note beside it."""
+        """Add a title with a note beside it, after a blank line where anything is above it."""
         if self.style.markdown:
             self._paragraph(f"### {escaped(title.capitalize())}")
             if note:
                 self._paragraph(escaped(note))
             return
-        self.add()
+        if self._text:
+            self.add()
         if note:
             self.labelled(f"{title}  ", note, "dim", "bold")
         else:

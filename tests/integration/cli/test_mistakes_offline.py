@@ -135,8 +135,8 @@ def test_an_empty_folder_and_a_path_that_is_not_there_are_named(refusal: Refusal
         f"{tmp_path}: no Kubernetes objects here (record a cluster with: rebalancer snapshot save PATH)"
     )
     missing = tmp_path / "missing"
-    assert (
-        refusal(2, "plan", "--from", missing) == f"{missing}: no such file or folder (give a dump to --from)"
+    assert refusal(2, "plan", "--from", missing) == (
+        f"{missing}: no such file or folder (name what snapshot save or kubectl get -A -o json wrote)"
     )
 
 

@@ -32,7 +32,7 @@ def test_how_many_more_pods_fit_is_shown_in_eighty_columns(rebalancer_program: P
 
 @pytest.mark.parametrize(
     ("replicas", "said"),
-    [(3, "all 3 replicas fit; 4 more pods fit, on 2 nodes"), (5, "4 of its 5 replicas fit, on 2 nodes")],
+    [(3, "all 3 replicas fit, and 1 more pod, on 2 nodes"), (5, "4 of its 5 replicas fit, on 2 nodes")],
 )
 def test_whether_the_replicas_of_a_workload_fit_is_what_is_said_first(
     rebalancer_program: Program, dump: Path, replicas: int, said: str

@@ -163,7 +163,7 @@ def test_replicas_that_run_already_are_not_asked_for_again() -> None:
         return fit_table(answer).plain.splitlines()[0]
 
     assert said(2) == "StatefulSet default/new: 1 more pod fits, on 1 node"
-    assert said(3) == "StatefulSet default/new: the missing replica fits; 1 more pod fits, on 1 node"
+    assert said(3) == "StatefulSet default/new: the missing replica fits, and no more, on 1 node"
     assert said(4) == "StatefulSet default/new: 1 of its 2 missing replicas fits, on 1 node"
 
 
@@ -171,9 +171,13 @@ def test_every_resource_that_a_pod_requests_is_named() -> None:
     limits = {"cpu": "1", "example.com/gpu": 2, "ephemeral-storage": "1Gi"}
     manifest = a_manifest(containers=[{"name": "main", "resources": {"limits": limits}}])
 
-    answer = fit_of(planning_inputs([a_node("a")]), manifest)
+    answer = fit_of(
+        planning_inputs([a_node("a", extra={"example.com/gpu": "4", "ephemeral-storage": "4Gi"})]), manifest
+    )
 
     assert answer.requests["example.com/gpu"] == 2
+    (first, *_) = answer.landings
+    assert first.requested["example.com/gpu"] == 50.0
     assert "requests 1000m cpu and 1024 MiB of ephemeral-storage and 2 example.com/gpu" in " ".join(
         fit_table(answer).plain.split()
     )

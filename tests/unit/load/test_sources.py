@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.errors import InputError
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport
@@ -77,3 +78,12 @@ def test_a_figure_that_no_pod_can_have_raises_no_predicted_peak() -> None:
 
 def test_figures_of_pods_that_are_too_old_raise_no_predicted_peak() -> None:
     assert read({"web-0": "2", "web-1": "1"}, age=181.0).usage[0, 0] == pytest.approx(1000.0)
+
+
+def test_a_source_that_is_refused_is_not_said_to_give_no_answer() -> None:
+    policy = RebalancePolicy.model_validate({"load": {"sources": [{"prometheus": {}}]}})
+    snapshot = a_snapshot(nodes=[a_node("n0")], services=[])
+    requests = requests_by_pod(snapshot)
+
+    with pytest.raises(InputError, match="no load source can be used: "):
+        read_load(snapshot, RawFigures(), policy, EMPTY_VIEW, requests, None, (), now=NOW, live=True)

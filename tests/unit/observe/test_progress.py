@@ -52,3 +52,14 @@ def test_what_gives_a_plan_up_is_asked_before_each_placement() -> None:
         progress.on_placement()
 
     assert len(asked) == 130
+
+
+def test_a_report_counts_no_more_moves_than_a_run_may_make() -> None:
+    """What higher limits would give is tried too, by plans with more moves."""
+    reports: list[str] = []
+    progress = PlanProgress(reports.append, 2, lambda: None)
+
+    for moves in (1, 2, 3, 4):
+        progress.on_move(moves)
+
+    assert reports == ["planning: 1 of at most 2 moves", "planning: 2 of at most 2 moves"]

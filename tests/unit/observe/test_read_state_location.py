@@ -40,6 +40,15 @@ def test_a_run_from_a_laptop_keeps_its_state_in_the_users_folder_and_says_so(
     assert f"{store.where}, which does not exist yet" in caplog.text
 
 
+def test_what_measures_for_runs_says_where_it_is_kept_and_calls_itself_no_run(
+    api: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = state_store(PlanOptions(), api, measures=True)
+
+    assert isinstance(store, FileStore)
+    assert caplog.messages == [f"what is measured is kept for runs in {store.where}"]
+
+
 def test_what_only_reads_uses_the_users_file_once_a_run_made_it(api: Any, tmp_path: Path) -> None:
     assert state_store(PlanOptions(), api) is None
     path = user_file(api.host)

@@ -61,9 +61,10 @@ def test_a_name_without_a_kind_is_answered_with_the_kinds_it_may_have(text: str,
         parse_subject(text)
 
 
-def test_a_kind_that_is_explained_by_nothing_is_not_taken_for_a_namespace() -> None:
-    with pytest.raises(InputError) as caught:
-        parse_subject("service/web")
+@pytest.mark.parametrize("text", ["service/web", "svc/web", "services/web", "ing/web"])
+def test_a_kind_that_is_explained_by_nothing_is_not_taken_for_a_namespace(text: str) -> None:
+    with pytest.raises(InputError, match="of kinds there are pod, node, deployment, ") as caught:
+        parse_subject(text)
 
     assert "did you mean" not in str(caught.value)
 

@@ -161,7 +161,7 @@ def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
     shown = rebalancer_program("journal", "show", str(path)).stdout
     found = json.loads(rebalancer_program("journal", "in-flight", str(path), "-o", "json").stdout)
 
-    assert [line.split()[0] for line in shown.splitlines()[3:]] == ["evicting", "evicted", "evicting"]
+    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["evicting", "evicted", "evicting"]
     assert "\u009b" not in shown
     assert [line["pod"] for line in found["lines"]] == ["shop/b"]
     assert rebalancer_program("journal", "show", str(tmp_path / "none")).exit_code == 2
@@ -178,7 +178,7 @@ def test_a_long_journal_says_what_its_table_leaves_out_and_is_whole_as_json(
 
     assert (shown[0], len(shown)) == ("… 10 more lines before these (--all)", 44)
     assert len(whole["lines"]) == 50
-    assert len(rebalancer_program("journal", "show", str(path), "--all").stdout.splitlines()) == 53
+    assert len(rebalancer_program("journal", "show", str(path), "--all").stdout.splitlines()) == 52
     assert rebalancer_program("journal", "in-flight", str(path)).stdout == "no eviction is in flight\n"
 
 

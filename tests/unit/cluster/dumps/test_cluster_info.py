@@ -13,6 +13,7 @@ import yaml
 from rebalancer.cluster.dumps.cluster_info import MADE_FOR_FEW
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.kinds import DEPLOYMENTS, NODES, PODS
+from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, names_of
 
 ALL = ("default", "kube-node-lease", "kube-public", "kube-system", "shop")
@@ -111,3 +112,15 @@ def test_folders_in_another_dump_are_not_looked_into(tmp_path: Path) -> None:
     (tmp_path / "dump" / "nodes.json").rename(tmp_path / "dump" / "other.json")
 
     assert set(DumpReader(tmp_path / "dump").read().listings) == {NODES.plural}
+
+
+@pytest.mark.parametrize("above", ["", "quay-io-image-sha256-abc"])
+def test_what_must_gather_wrote_is_not_taken_for_the_cluster_and_named(tmp_path: Path, above: str) -> None:
+    folder = tmp_path / above
+    nodes = folder / "cluster-scoped-resources" / "core" / "nodes"
+    nodes.mkdir(parents=True)
+    (nodes / "n1.yaml").write_text(yaml.safe_dump(a_node("n1")))
+    (folder / "event-filter.html").write_text("<html>")
+
+    with pytest.raises(InputError, match="is of oc adm must-gather, which keeps some namespaces only"):
+        DumpReader(tmp_path).read()
