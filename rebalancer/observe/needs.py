@@ -34,6 +34,7 @@ from rebalancer.planning.inputs import (
     SchedulerLife,
     SchedulerStart,
 )
+from rebalancer.planning.insecure_connections import unprotected_server
 from rebalancer.planning.scheduler_facts import (
     SchedulerLocation,
     counts_recent_pods,
@@ -42,7 +43,6 @@ from rebalancer.planning.scheduler_facts import (
     scored_resources,
     with_pods,
 )
-from rebalancer.planning.warnings import unprotected_server
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy

@@ -43,7 +43,8 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
-from rebalancer.planning.warnings import of_landings, of_plan, sentences, unmatched_protections
+from rebalancer.planning.unmatched_settings import unmatched_protections
+from rebalancer.planning.warnings import of_landings, of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 

@@ -66,7 +66,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
-from rebalancer.planning.warnings import ensure_protections
+from rebalancer.planning.unmatched_settings import ensure_protections
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed

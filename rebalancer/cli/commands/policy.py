@@ -128,7 +128,7 @@ def _check_names(loaded: LoadedPolicy, options: PlanOptions) -> list[str]:
     """What else a policy names that a recorded cluster does not have. InputError for a protection."""
     from rebalancer.observe.read import read_planners  # noqa: PLC0415 - not for --help
     from rebalancer.planning.inputs import About  # noqa: PLC0415
-    from rebalancer.planning.warnings import ensure_protections  # noqa: PLC0415
+    from rebalancer.planning.unmatched_settings import ensure_protections  # noqa: PLC0415
 
     (planner,) = read_planners(options, (loaded,), None, None)
     inputs = planner.inputs

@@ -681,6 +681,9 @@ _V1BETA1 = Rule(
 RULES: tuple[Rule, ...] = tuple(rule for rule in [*vars().values()] if isinstance(rule, Rule))
 """All of them, in the order in which they stand here."""
 
+GATES_OF_RULES = frozenset(rule.gate.name for rule in RULES if rule.gate is not None)
+"""The names of the feature gates that rebalancer knows."""
+
 
 def as_seen_by(release: Release, pod: PodClass) -> PodClass:
     """A pod without the fields that a scheduler does not look at."""

@@ -23,7 +23,7 @@ from rebalancer.planning.inputs import FRESH_RUN, PlannerOptions, PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner, search
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.warnings import misfits
+from rebalancer.planning.unmatched_settings import settings_without_effect
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration
@@ -205,7 +205,7 @@ def planning_inputs(
         seed=seed,
         own_pod=own_pod,
         system_workloads=frozenset(system_workloads),
-        warnings=tuple(misfits(policy, snapshot, (scheduler,))),
+        warnings=tuple(settings_without_effect(policy, snapshot, (scheduler,))),
     )
 
 

@@ -14,7 +14,8 @@ from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.warnings import sentences, unmatched_names
+from rebalancer.planning.unmatched_settings import unmatched_names
+from rebalancer.planning.warnings import sentences
 from rebalancer.policy.policy_file import load_policy, measured_resources, required_resources
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from rebalancer.planning.inputs import SchedulerFacts
-from rebalancer.planning.warnings import insecure_connections, sentences, unprotected_server
+from rebalancer.planning.insecure_connections import insecure_connections, unprotected_server
+from rebalancer.planning.warnings import sentences
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.strategies import STRATEGIES
-from rebalancer.planning.warnings import NAMED, sentences, unmatched_names
+from rebalancer.planning.unmatched_settings import LISTS_OF_NAMES, unmatched_names
+from rebalancer.planning.warnings import sentences
 from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope
@@ -161,9 +162,9 @@ def test_every_list_of_a_strategy_that_names_things_is_looked_up() -> None:
         or any(typing.get_origin(part) is tuple for part in _parts(field.annotation))
     }
 
-    assert {key for _, key in lists} - NAMES_NOTHING == set(NAMED), (
-        "say what the items name: in NAMED of rebalancer/planning/warnings.py, with a case above; "
-        "if it is nothing of the cluster, in NAMES_NOTHING"
+    assert {key for _, key in lists} - NAMES_NOTHING == set(LISTS_OF_NAMES), (
+        "say what the items name: in LISTS_OF_NAMES of rebalancer/planning/unmatched_settings.py, with a "
+        "case above; if it is nothing of the cluster, in NAMES_NOTHING"
     )
 
 
