@@ -100,22 +100,23 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
                 judged = revalidate_moves(
                     now.inputs, left, self._made, self._progress, so_far=now.so_far, through=wave
                 )
-                left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
+                holding = [self._holding(move, judged.verdicts) for move in left]
+                left = [move for move in holding if move is not None]
                 self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
             left = [move for move in left if move.wave != wave]
             yield from outcomes
-            failed = next((item for item in outcomes if item.result.ends_run(self._on_unexpected)), None)
-            if failed is not None:
-                self.stopped = f"{failed.move.pod.full_name}: {failed.because}"
-                return
+            for outcome in outcomes:
+                if outcome.result.ends_run(self._on_unexpected):
+                    self.stopped = f"{outcome.move.pod.full_name}: {outcome.because}"
+                    return
 
     def _holding(self, move: Move, verdicts: Mapping[str, str | Move]) -> Move | None:
         """A move as it is now; None, and counted, where it does not hold any more."""
         verdict = verdicts.get(move.pod.uid, move)
         if isinstance(verdict, Move):
             return verdict
-        self._ended(move, made=False, kept=not verdict.startswith(Reason.NOT_NEEDED))
+        self._ended(move, made=False, stays=not verdict.startswith(Reason.NOT_NEEDED))
         self._is_as_foreseen = False
         self.skipped += 1
         return None
@@ -148,11 +149,15 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
                 state.bind(pod, node)
             evicted.append(row)
             result, because = self._result(plan, move, node)
-            name, now = ("", None) if node == NOWHERE else (prepared.nodes.names[node], prepared.inputs.now)
-            self._made.append(move.made(result.value, name, prepared.inputs.now, now))
+            now = prepared.inputs.now
+            if node == NOWHERE:
+                past_move = move.made(result.value, "", now, None)
+            else:
+                past_move = move.made(result.value, prepared.nodes.names[node], now, now)
+            self._made.append(past_move)
             self._ended(move, made=True)
-            landed.append((move, self._made[-1].to_node))
-            self._is_as_foreseen &= [item.node for item in move.landings] == [self._made[-1].to_node]
+            landed.append((move, past_move.to_node))
+            self._is_as_foreseen &= [landing.node for landing in move.landings] == [past_move.to_node]
             pod_class = prepared.eviction.replacement(row).pod_class
             yield SimulatedOutcome(move, row, node, pod_class, result, because)
             if result.ends_run(self._on_unexpected):
@@ -175,12 +180,12 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         verdict = next_in_wave(self._of_wave, landed, move, self._progress, tainted=tainted)
         return self._holding(move, {move.pod.uid: verdict})
 
-    def _ended(self, move: Move, *, made: bool, kept: bool = False) -> None:
+    def _ended(self, move: Move, *, made: bool, stays: bool = False) -> None:
         progress = self._progress
         self._progress = Progress(
             made=[*progress.made, move] if made else progress.made,
-            kept=[*progress.kept, move] if kept else progress.kept,
-            left=[item for item in progress.left if item.pod.uid != move.pod.uid],
+            kept=[*progress.kept, move] if stays else progress.kept,
+            left=[remaining for remaining in progress.left if remaining.pod.uid != move.pod.uid],
         )
 
     @property
@@ -290,9 +295,15 @@ def _cycle(
     try:
         prepared = planner.prepared
     except SafetyError as error:
-        found = asdict(_spread(cluster, inputs, hot_above))
-        pending = len(cluster.pending)
-        ended = Cycle(number, **found, evictions=0, pending=pending, moves=(), stopped=str(error), plans=0)
+        ended = Cycle(
+            number,
+            **asdict(_spread(cluster, inputs, hot_above)),
+            evictions=0,
+            pending=len(cluster.pending),
+            moves=(),
+            stopped=str(error),
+            plans=0,
+        )
         return ended, state, hot_above
     hot_above = prepared.hotness.makes_hot
     spread = _spread(cluster, inputs, hot_above)
@@ -304,21 +315,23 @@ def _cycle(
     names = inputs.snapshot.nodes.names
     moves = tuple(
         SimulatedMove(
-            pod=item.move.pod.full_name,
-            workload=item.move.pod.workload,
-            from_node=item.move.from_node,
-            node="" if item.node == NOWHERE else names[item.node],
-            result=item.result.value,
-            because=item.because,
-            again=is_again(history, item.move.pod, inputs),
+            pod=outcome.move.pod.full_name,
+            workload=outcome.move.pod.workload,
+            from_node=outcome.move.from_node,
+            node="" if outcome.node == NOWHERE else names[outcome.node],
+            result=outcome.result.value,
+            because=outcome.because,
+            again=is_again(history, outcome.move.pod, inputs),
         )
-        for item in outcomes
+        for outcome in outcomes
     )
     made += run.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
     remembered = after_plan(state, hot, cluster.now, spacing)
     after = after_moves(remembered, run.made, cluster.now, memory_seconds(inputs.policy))
-    stopped = run.stopped or ("" if moves or not hot else _why_nothing(plan))
+    stopped = run.stopped
+    if not stopped and not moves and hot:
+        stopped = _why_nothing(plan)
     ended = Cycle(
         number,
         **asdict(spread),
@@ -333,11 +346,11 @@ def _cycle(
 
 def _why_nothing(plan: Plan) -> str:
     """What keeps most of the pods that would have to move; of what differs from pod to pod, an example."""
-    kept = [item for item in plan.kept if item.reason not in NEVER_MOVE]
-    if not kept:
+    stays = [pod for pod in plan.kept if pod.reason not in NEVER_MOVE]
+    if not stays:
         return "no pod on the hot nodes could ever move"
-    reason = Counter(item.reason for item in kept).most_common(1)[0][0]
-    return next(item.because for item in kept if item.reason == reason)
+    reason = Counter(pod.reason for pod in stays).most_common(1)[0][0]
+    return next(pod.because for pod in stays if pod.reason == reason)
 
 
 class SimulatedRun:
@@ -368,20 +381,20 @@ class SimulatedRun:
             self.plans += 1
             execution = SimulatedExecution(planner, self._random, self._draws, read_again)
             before = len(outcomes)
-            for item in execution.carry_out(plan):
-                outcomes.append(item)
-                self._cluster.place(item.row, item.node, item.pod_class)
+            for outcome in execution.carry_out(plan):
+                outcomes.append(outcome)
+                self._cluster.place(outcome.row, outcome.node, outcome.pod_class)
             for row, node in execution.retry_pending():
                 self._cluster.bind(row, node)
             self.made += execution.made
             self.stopped = execution.stopped
             now = outcomes[before:]
-            elsewhere = any(item.is_elsewhere(planner.prepared.nodes.names) for item in now)
+            elsewhere = any(outcome.is_elsewhere(planner.prepared.nodes.names) for outcome in now)
             as_planned = not execution.skipped and not elsewhere
             if not (replan and now) or self.stopped or (as_planned and not plan.unsolved):
                 return outcomes
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
-            made = tuple(item.move for item in outcomes)
+            made = tuple(outcome.move for outcome in outcomes)
             planner = read_again(remembered)
             plan = planner.plan()
 
@@ -393,7 +406,7 @@ def _spread(cluster: SimulatedCluster, inputs: PlanningInputs, hot_above: FloatA
     """
     percent = cluster.percent()
     of_all = {name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)}
-    known = {name: column for name, column in of_all.items() if len(column)}
+    by_resource = {name: column for name, column in of_all.items() if len(column)}
     over = np.count_nonzero((percent[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))
     is_some = bool(cluster.has_load.any())
     hot = None
@@ -401,8 +414,8 @@ def _spread(cluster: SimulatedCluster, inputs: PlanningInputs, hot_above: FloatA
         hot = int(np.count_nonzero((cluster.percent(pods_leaving(inputs)) > hot_above).any(axis=1)))
     return LoadSpread(
         hot=hot,
-        peak={name: round(float(column.max()), _DIGITS) for name, column in known.items()},
-        deviation={name: round(float(column.std()), _DIGITS) for name, column in known.items()},
+        peak={name: round(float(column.max()), _DIGITS) for name, column in by_resource.items()},
+        deviation={name: round(float(column.std()), _DIGITS) for name, column in by_resource.items()},
         over80=int(over) if is_some else None,
     )
 

@@ -513,7 +513,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         fates=tuple(cluster.fates),
         settled=_untouched(later),
         later=Planner(later, options=replace(_LOOKING, explains=False)),
-        pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
+        pending=sum(1 for pod_fate in cluster.fates if pod_fate.fate is Fate.PENDING),
         notes=tuple(notes),
     )
 

@@ -119,11 +119,7 @@ CLEAN = (
     "rebalancer/service",
     "rebalancer/state",
 )
-_BESIDE = (  # modules in them that are not clean yet
-    "lab/rebalancer_lab/simulation/cycles.py",
-    "lab/rebalancer_lab/what_if/changed_cluster.py",
-    "rebalancer/scheduling/lanes.py",
-)
+_BESIDE = ("rebalancer/scheduling/lanes.py",)  # modules in them that are not clean yet
 _ALLOWED = {
     ("rebalancer/analysis.py", "kept"),  # the frame of the plan's ``kept``
     ("rebalancer/load/report.py", "known"),  # which nodes have a figure, as planning reads it
