@@ -76,6 +76,10 @@ _IN_ITS_PLACE = {
         "it belongs into the args of each plugin. The setting of rebalancer is evictable.podSelector"
     ),
     "evictLocalStoragePods": "it belongs into the args of DefaultEvictor",
+    **dict.fromkeys(
+        ("evictDaemonSetPods", "ignorePodsWithoutPDB", "minPodAge", "minReplicas"),
+        "it belongs into the args of DefaultEvictor",
+    ),
     "evictSystemCriticalPods": "it belongs into the args of DefaultEvictor",
     "evictFailedBarePods": "it belongs into the args of DefaultEvictor",
     "ignorePvcPods": "it belongs into the args of DefaultEvictor",

@@ -26,6 +26,14 @@ CHART_KEY = "deschedulerPolicy"
 KIND = "DeschedulerPolicy"
 OPERATOR_KIND = "KubeDescheduler"
 _VERSION_KEY = "deschedulerPolicyAPIVersion"
+# Arguments that people write beside the policy, where the chart passes them by as descheduler would.
+_OF_NO_VALUE = frozenset(
+    {
+        *("evictDaemonSetPods", "evictFailedBarePods", "evictLocalStoragePods", "evictSystemCriticalPods"),
+        *("ignorePvcPods", "ignorePodsWithoutPDB", "minPodAge", "minReplicas", "nodeFit"),
+        *("podProtections", "priorityThreshold", "thresholdPriority"),
+    }
+)
 _DEFAULT_VERSION = "descheduler/v1alpha2"
 _SIGNS = (CHART_KEY, KIND, OPERATOR_KIND)
 _MAX_NESTED_TEXTS = 4
@@ -92,11 +100,24 @@ def _policies_in(document: Document, text: str, nested: int) -> Iterator[FoundPo
             if value.get("kind") in (KIND, OPERATOR_KIND):
                 yield FoundPolicy(_part(document, path, value), of_chart=False)
             elif isinstance(policy := value.get(CHART_KEY), Mapping):
-                head = {"apiVersion": value.get(_VERSION_KEY, _DEFAULT_VERSION), "kind": KIND}
-                part = _part(document, (*path, CHART_KEY), {**head, **policy})
-                yield FoundPolicy(part, of_chart=True)
+                yield FoundPolicy(_part_of_chart(document, path, value, policy), of_chart=True)
             else:
                 ahead += [((*path, key), item) for key, item in reversed([*value.items()])]
+
+
+def _part_of_chart(
+    document: Document, path: Path, values: Mapping[str, Any], policy: Mapping[str, Any]
+) -> Document:
+    """The policy in values of the chart, with arguments beside it, which act there no more than in it."""
+    version = values.get(_VERSION_KEY, _DEFAULT_VERSION)
+    beside: dict[str, Any] = {}
+    if version == _DEFAULT_VERSION:  # in the first version some act as keys of the policy
+        beside = {key: values[key] for key in values if key in _OF_NO_VALUE and key not in policy}
+    head = {"apiVersion": version, "kind": KIND}
+    part = _part(document, (*path, CHART_KEY), {**head, **policy, **beside})
+    keys: dict[Path, Place] = {(key,): document.keys[(*path, key)] for key in beside}
+    places: dict[Path, Place] = {(key,): document.values[(*path, key)] for key in beside}
+    return Document(part.value, part.source, {**part.values, **places}, {**part.keys, **keys}, part.texts)
 
 
 def _part(document: Document, path: Path, value: Any) -> Document:

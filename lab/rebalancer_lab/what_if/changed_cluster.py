@@ -9,7 +9,7 @@ them sees it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -365,6 +365,20 @@ def _untouched(inputs: PlanningInputs) -> PreparedInputs:
     return Planner(inputs, UNTOUCHED, _LOOKING).prepared
 
 
+def _named_by_neither(warnings: Iterable[str], of_other: Iterable[str]) -> tuple[str, ...]:
+    """The warnings of a configuration without those of plugins that an option names for the other one."""
+
+    def without_reason(warning: str) -> str:
+        return warning.partition(",")[0]
+
+    other = set(map(without_reason, of_other))
+    return tuple(
+        warning
+        for warning in warnings
+        if not warning.startswith("--assume-neutral ") or without_reason(warning) in other
+    )
+
+
 def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | None = None) -> WhatIf:
     """What the changes would do; ``other`` are the inputs of another scheduler configuration to compare with.
 
@@ -393,7 +407,10 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     plan = Planner(inputs, options=_LOOKING).plan()
     later = changed.later.plan()
     warnings = plan.warnings
-    of_other = () if other is None else sentences(other.warnings)
+    of_other: tuple[str, ...] = ()
+    if other is not None:
+        of_other = _named_by_neither(sentences(other.warnings), warnings)
+        warnings = _named_by_neither(warnings, sentences(other.warnings))
     return WhatIf(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,

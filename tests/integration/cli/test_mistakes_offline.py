@@ -15,6 +15,7 @@ from tests.integration.cli.conftest import Program, Refusal
 from tests.integration.cli.dumps import Items, list_of
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
+HOT = Path(__file__).parents[3] / "examples/hot-cluster"
 Dump = Callable[[Items], Path]
 
 
@@ -340,3 +341,21 @@ def test_notes_of_a_recording_that_cannot_be_are_named(
     arguments = ("info", folder) if command == "info" else ("save", tmp_path / "saved", "--from", folder)
 
     assert f"{folder / 'recording.json'}: not what snapshot save writes" in refusal(2, "snapshot", *arguments)
+
+
+def test_another_time_of_a_recording_is_tried_as_the_refusal_says(
+    rebalancer_program: Program, refusal: Refusal, tmp_path: Path
+) -> None:
+    """A window of the policy can be tried on figures of a moment outside of it."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(HEAD)
+    command = ("plan", "--from", HOT, "--now", "2026-11-22T10:00:00Z", "--policy", policy)
+
+    line = refusal(3, *command)
+
+    assert "the newest load figure is 4h14m58s old" in line
+    assert "write load: {maxAge: 24h} into a copy of the policy" in line
+    policy.write_text(HEAD + "load: {maxAge: 24h}\n")
+    result = rebalancer_program(*command)
+    assert result.exit_code == 0
+    assert "2 of 2 hot nodes relieved" in result.stdout

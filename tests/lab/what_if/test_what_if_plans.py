@@ -91,3 +91,15 @@ def test_what_the_other_configuration_alone_is_warned_of_comes_first() -> None:
         "  it does not read v1beta3"
         in lines[: lines.index(next(line for line in lines if "hot nodes" in line))]
     )
+
+
+def test_a_plugin_that_an_option_names_is_unmatched_only_where_neither_configuration_has_it() -> None:
+    unmatched = PlanWarning(About.NAME, "--assume-neutral names the plugin Noise, which defaults do not have")
+    also = PlanWarning(About.NAME, "--assume-neutral names the plugin Noise, which new.yaml does not have")
+    inputs = a_hot_cluster()
+    given = replace(inputs, warnings=(*inputs.warnings, unmatched))
+    no_change = parse_changes((), (), (), ())
+
+    assert unmatched.sentence not in what_if(given, no_change, inputs).warnings
+    assert unmatched.sentence in what_if(given, no_change, replace(inputs, warnings=(also,))).warnings
+    assert what_if(inputs, no_change, given).configuration_warnings == ()

@@ -127,6 +127,19 @@ def test_keys_that_descheduler_ignores_are_the_mistake_of_the_file() -> None:
     assert "evictable.namespaces" in found.header()
 
 
+@pytest.mark.parametrize("name", ["values of the chart", "HelmRelease", "ConfigMap with values"])
+def test_arguments_beside_the_policy_are_ignored_by_the_chart_and_have_their_places(name: str) -> None:
+    columns = {"values of the chart": 0, "HelmRelease": 4, "ConfigMap with values": 4}[name]
+    text = FILES[name] + indented("evictLocalStoragePods: false\nnodeSelector: {a: b}\n", columns)
+
+    found = import_policy(text, "theirs.yaml")
+
+    assert found.mistakes.startswith("descheduler ignores evictLocalStoragePods of theirs.yaml")
+    assert "nodeSelector" not in fates(text)  # which is where the chart's own pod runs
+    assert places_of(found)["evictLocalStoragePods"] == (len(text.splitlines()) - 1, columns + 1)
+    assert found.warning == ""
+
+
 def test_keys_of_a_profile_that_descheduler_ignores_are_too() -> None:
     text = POLICY.replace("  - name: web", "  - name: web\n    labelSelector: {matchLabels: {a: b}}")
 
