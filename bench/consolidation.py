@@ -27,8 +27,9 @@ from bench.emptying_clusters import HOT, MAX_REQUESTED, PACKING, policy, random_
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
-from rebalancer.planning.planner import Planner, one_by_one
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.search import one_by_one
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.consolidation import Consolidation
 from rebalancer.run.plan import planner_of

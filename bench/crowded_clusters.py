@@ -19,9 +19,7 @@ from bench.points import points_left
 from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import limited_policy
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.report import build_plan
+from rebalancer.planning.planner import Planner
 
 LOADED = range(101, 107)
 
@@ -54,10 +52,11 @@ def main() -> None:
         for inputs_of in of_kind:
             inputs = inputs_of()
             began = time.process_time()
-            prepared = prepare(inputs)
-            found = search(prepared)
+            planner = Planner(inputs)
+            prepared = planner.prepared
+            found = planner.decided
             seconds += time.process_time() - began
-            plan = build_plan(prepared, found)
+            plan = planner.plan()
             moves += len(plan.moves)
             if plan.benefit is not None:
                 points += points_left(prepared, found, plan)

@@ -30,9 +30,7 @@ from bench.measuring import Size, machine
 from bench.suite import CLUSTERS, POLICY, a_dump, sizes_of
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.report import build_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.run.plan import planner_of
 
@@ -74,11 +72,12 @@ def planned(inputs: PlanningInputs, moves: int, hot_above: int | None, repeat: i
     taken: list[dict[str, float]] = []
     for _ in range(repeat):
         clock = [time.process_time()]
-        prepared = prepare(inputs)
+        planner = Planner(inputs)
+        prepared = planner.prepared
         clock.append(time.process_time())
-        found = search(prepared)
+        found = planner.decided
         clock.append(time.process_time())
-        plan = build_plan(prepared, found)
+        plan = planner.plan()
         clock.append(time.process_time())
         taken.append(dict(zip(("prepare", "search", "write"), np.diff(clock).tolist(), strict=True)))
     least = {stage: min(item[stage] for item in taken) for stage in taken[0]}

@@ -28,8 +28,8 @@ from msgspec.structs import replace
 from bench.cluster import write_cluster
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
+from rebalancer.planning.search import search
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.strategies import every_strategy

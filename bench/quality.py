@@ -34,9 +34,8 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import NOWHERE
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner, search
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.report import build_plan
 from rebalancer.run.plan import planner_of
 from rebalancer_lab.simulation.cycles import SimulatedExecution
 
@@ -183,10 +182,11 @@ class Relieved:
 def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieved:
     """One cluster; the bounds take long where there are many nodes."""
     began = time.process_time()
-    prepared = prepare(inputs)
-    found = search(prepared)
+    planner = Planner(inputs)
+    prepared = planner.prepared
+    found = planner.decided
     took = time.process_time() - began
-    plan = build_plan(prepared, found)
+    plan = planner.plan()
     benefit = plan.benefit
     assert benefit is not None
     alone, chains = (

@@ -20,8 +20,9 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.search import search
+from rebalancer.planning.strategies import strategies_of
 from tests.conformance.descheduler import build as descheduler
 from tests.conformance.descheduler.candidates import Asked
 from tests.conformance.descheduler.deviations import full_name
@@ -126,7 +127,9 @@ def theirs(case: Case, oracle: Oracle) -> list[list[str]]:
 
 def ours(case: Case) -> list[list[str]]:
     """Whom a plan of the imported policy removes, and whom it moves by wave."""
-    plan = build_plan(Asked.of(case).prepared, search(Asked.of(case).prepared))
+    prepared = Asked.of(case).prepared
+    strategies = strategies_of(prepared)
+    plan = build_plan(prepared, search(prepared, strategies), strategies)
     numbers = sorted({move.wave for move in plan.moves})
     removed = [cleanup.pod.full_name for cleanup in plan.cleanups]
     waves = [[move.pod.full_name for move in plan.moves if move.wave == number] for number in numbers]

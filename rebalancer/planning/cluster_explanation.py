@@ -18,10 +18,10 @@ from rebalancer.planning.plan import (
     Answer,
     Move,
     Obstacle,
+    Plan,
     UnmovedPod,
     Value,
 )
-from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs
 
 _MAX_NEAREST = 3
@@ -49,10 +49,8 @@ class ClusterExplanation(Answer, frozen=True):
     kind: str = "ClusterExplanation"
 
 
-def explain_cluster(planner: Planner) -> ClusterExplanation:
-    """Why no more pods of the cluster are moved."""
-    prepared = planner.prepared
-    plan = planner.plan()
+def explain_cluster(prepared: PreparedInputs, plan: Plan) -> ClusterExplanation:
+    """Why no more pods of the cluster are moved than the plan moves."""
     nearest: tuple[Distance, ...] = ()
     if not plan.hot_count:
         nearest = _nearest(prepared)

@@ -7,7 +7,7 @@ it is hot or not. Of nodes and workloads: what the plan does with each of their 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -32,15 +32,14 @@ from rebalancer.planning.plan import (
     Value,
     by_resource,
 )
-from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.hot_nodes.relief import LIFTED
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
-from rebalancer.planning.subjects import Subject
-from rebalancer.policy.schema import Limits
+from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.policy.schema import Limits, RebalancePolicy
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -212,11 +211,20 @@ def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[Reje
 class PodExplainer:
     """The explanation of one pod."""
 
-    def __init__(self, prepared: PreparedInputs, row: PodRow, scenarios: Scenarios | None = None) -> None:
-        """``scenarios`` are those in which a plan moves the pod; None: it moves before any other."""
+    def __init__(
+        self,
+        prepared: PreparedInputs,
+        strategies: Sequence[Strategy],
+        row: PodRow,
+        scenarios: Scenarios | None = None,
+    ) -> None:
+        """``strategies`` have searched for nothing yet.
+
+        ``scenarios`` are those in which a plan moves the pod; None: it moves before any other.
+        """
         self._prepared = prepared
         self._scenarios = prepared.start.copy() if scenarios is None else scenarios
-        self._strategies = strategies_of(prepared)
+        self._strategies = strategies
         self._check = prepared.landing_check.beside(self._strategies)
         self._evaluator = prepared.evaluator(self._strategies)
         self._row = row
@@ -228,14 +236,15 @@ class PodExplainer:
         self._candidate = prepared.candidate(row) if comes_back else None
         self._class = self._candidate.replacement if self._candidate else own
 
-    def explanation(self, planner: Planner) -> PodExplanation:
-        """The explanation, with what the plan does with the pod."""
+    def explanation(
+        self, decided: PartialPlan, plan: Plan, plan_by: Callable[[RebalancePolicy], Plan]
+    ) -> PodExplanation:
+        """The explanation, with what the plan does with the pod; ``plan_by`` plans by another policy."""
         prepared = self._prepared
         row = self._row
         pods = prepared.pods
-        plan = planner.plan()
         evaluation = None
-        for move, scenarios in moments(prepared, planner.decided):
+        for move, scenarios in moments(prepared, decided):
             if move.candidate.row == row:
                 self._scenarios = scenarios
                 evaluation = move.evaluation
@@ -271,7 +280,7 @@ class PodExplainer:
             because=refusal.message if refusal else unprotected,
             refusals=_in_words(refusals),
             verdict=verdict,
-            verdict_because=verdict_because + self._with_higher_limits(planner, plan),
+            verdict_because=verdict_because + self._with_higher_limits(plan, plan_by),
             landings=landings,
             after_moves=after_moves,
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
@@ -280,7 +289,7 @@ class PodExplainer:
             wishes=wishes,
         )
 
-    def _with_higher_limits(self, planner: Planner, plan: Plan) -> str:
+    def _with_higher_limits(self, plan: Plan, plan_by: Callable[[RebalancePolicy], Plan]) -> str:
         """Whether the pod would move if the limits that keep it were none; empty where others do."""
         uid = self._prepared.pods.uids[self._row]
         setting = next((item.setting for item in plan.kept if item.pod.uid == uid), "")
@@ -288,9 +297,9 @@ class PodExplainer:
         names = [aliases.get(name, "") for name in setting.split(" and ")]
         if not LIFTED.keys() >= set(names):
             return ""
-        limits = planner.inputs.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
-        policy = planner.inputs.policy.model_copy(update={"limits": limits})
-        larger = planner.by_policy(policy).plan()
+        policy = self._prepared.policy
+        limits = policy.limits.model_copy(update={name: LIFTED[name] for name in names})
+        larger = plan_by(policy.model_copy(update={"limits": limits}))
         if any(move.pod.uid == uid for move in larger.moves):
             return f"; without {setting} the plan would move it"
         because = next(
@@ -486,11 +495,11 @@ def _in_words(refusals: Iterable[NotMoved]) -> tuple[Refusal, ...]:
     )
 
 
-def explain_finished(planner: Planner, row: PodRow) -> PodExplanation:
+def explain_finished(
+    prepared: PreparedInputs, strategies: Sequence[Strategy], plan: Plan, row: PodRow
+) -> PodExplanation:
     """Whether a pod that has finished may be removed, and what the plan does with it."""
-    prepared = planner.prepared
-    plan = planner.plan()
-    finished = FinishedPods(prepared.eviction, strategies_of(prepared))
+    finished = FinishedPods(prepared.eviction, strategies)
     pod = finished.reference(row)
     wishes = finished.wishes(row)
     refusals = finished.refusals(row, next(iter(wishes), None))
@@ -567,22 +576,22 @@ def moments(prepared: PreparedInputs, decided: PartialPlan) -> Iterator[tuple[Pl
         builder.add(AcceptedMove(move.evaluation, later=False))
 
 
-def scheduling_tables(planner: Planner, most: int) -> dict[str, SchedulingTable]:
+def scheduling_tables(
+    prepared: PreparedInputs, decided: PartialPlan, most: int
+) -> dict[str, SchedulingTable]:
     """By pod uid, the scheduler's cycle for the replacements of the first moves, each at its moment."""
-    prepared = planner.prepared
+    strategies = strategies_of(prepared)
     found = {}
-    for move, scenarios in islice(moments(prepared, planner.decided), most):
+    for move, scenarios in islice(moments(prepared, decided), most):
         pod = move.candidate.row
-        explainer = PodExplainer(prepared, pod, scenarios)
+        explainer = PodExplainer(prepared, strategies, pod, scenarios)
         if explainer.is_placed:
             found[prepared.pods.uids[pod]] = explainer.cycle(move.evaluation.landings())[1]
     return found
 
 
-def explain_node(planner: Planner, row: NodeRow) -> NodeExplanation:
+def explain_node(prepared: PreparedInputs, decided: PartialPlan, plan: Plan, row: NodeRow) -> NodeExplanation:
     """Why the node is hot or not, and what the plan does with each of its pods."""
-    prepared = planner.prepared
-    plan = planner.plan()
     report = next(item for item in plan.nodes if item.name == prepared.nodes.names[row])
     verdict_on = verdicts(prepared, plan)
     pods = []
@@ -616,7 +625,7 @@ def explain_node(planner: Planner, row: NodeRow) -> NodeExplanation:
         uncounted=prepared.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),
         pods=tuple(pods),
-        obstacles=find_obstacles(prepared, planner.decided, {row}),
+        obstacles=find_obstacles(prepared, decided, {row}),
     )
 
 
@@ -642,10 +651,10 @@ def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[s
     return verdict
 
 
-def explain_workload(planner: Planner, kind: str, namespace: str, name: str) -> WorkloadExplanation:
+def explain_workload(
+    prepared: PreparedInputs, plan: Plan, kind: str, namespace: str, name: str
+) -> WorkloadExplanation:
     """Every pod that the workload controls, itself or through another, with the plan's verdict."""
-    prepared = planner.prepared
-    plan = planner.plan()
     verdict_on = verdicts(prepared, plan)
     pods = []
     for row in map(PodRow, range(len(prepared.pods))):
@@ -685,15 +694,3 @@ def _belongs(prepared: PreparedInputs, row: PodRow, kind: str, namespace: str, n
         return True
     above = prepared.eviction.workloads.chain(row)
     return any((found, record.metadata.name) == wanted for found, record in above)
-
-
-def explain(planner: Planner, subject: Subject) -> Explanation:
-    """The full explanation of a pod, a node or a workload; SafetyError when too little is known to plan."""
-    if subject.kind == "node":
-        return explain_node(planner, NodeRow(subject.row))
-    if subject.kind == "pod":
-        row = PodRow(subject.row)
-        if row >= len(planner.prepared.pods):
-            return explain_finished(planner, row)
-        return PodExplainer(planner.prepared, row).explanation(planner)
-    return explain_workload(planner, subject.kind, subject.namespace, subject.name)

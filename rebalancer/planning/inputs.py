@@ -52,7 +52,7 @@ from rebalancer.profiles.types import (
     SchedulerConfiguration,
 )
 from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
-from rebalancer.state.run_state import RunState
+from rebalancer.state.run_state import PastMove, RunState
 
 
 class ApiServer(msgspec.Struct, frozen=True):
@@ -209,6 +209,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
 class RunSoFar(msgspec.Struct, frozen=True, eq=False):
     """What a run has moved and tainted by the time it asks for a plan; nothing before its first one."""
 
+    # As runs remember them: figures may not show them yet. Of moves that its state holds, nothing.
+    moved: tuple[PastMove, ...] = ()
     # By its earlier plans: it counts against the limits, and no workload moves twice.
     made: tuple[Move, ...] = ()
     # Nodes that have the soft taint for a wave which lasts; None: the plan says which get it.

@@ -1,43 +1,46 @@
-"""Makes a plan: what is known before the search, then each strategy in its turn, then the plan as a value.
+"""The planner: one value that says what would move, and what a run asks while it carries a plan out.
 
-Greedy, and bounded by counts, never by time. Everything is ordered by load and by name, never by chance or by
-the order of the input, so the same inputs give the same plan, byte by byte.
+    plan            n1 is hot (92 % cpu, cool at 65 %): 3 moves in 2 waves; its other pods stay, each with why
+    explain         db-0 on n1 stays, its budget allows no disruption; it would land on n4, by these scores
+    recheck         before wave 2, by the cluster as it is now: web-2 may only land on n5, and api-3 is gone
+    next_in_wave    web-1 is on n5, and web-2 would go there too: n5 would be hot, so web-2 stays
+    landed_well     web-1 is on n6, which the plan did not list: acceptable
 
-    prepare        n1 is hot (92 % cpu, cool at 65 %); 3 of its 9 pods are protected
-    search         hotNodes: web-1 and web-2 may go to n4, and then n1 is at 64 %
-                   misplaced: api-3 runs on a node whose taint it no longer tolerates
-    follow_all     the moves once more, where the search followed only some of what ties may lead to
-    build_plan     3 moves in 2 waves; every other pod of n1 stays, with the reason
-
-A strategy that does not search by itself is asked for one pod after the other, and what may move is decided
-here in the same way for all of them. Pods of a group move together or not at all.
+All of them evaluate landings in one way: what one says of a pod, no other contradicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder
-from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.inputs import AS_USUAL, FRESH_RUN, About, PlannerOptions, PlanningInputs, RunSoFar
-from rebalancer.planning.landing.evaluation import Wish
-from rebalancer.planning.landing.scenarios import MAX_FOLLOWED, MAX_SCENARIOS
-from rebalancer.planning.plan import Plan
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.errors import SafetyError
+from rebalancer.planning import cluster_explanation, explanation, revalidation
+from rebalancer.planning.builder import PartialPlan
+from rebalancer.planning.cluster_explanation import ClusterExplanation
+from rebalancer.planning.explanation import Explanation, SchedulingTable
+from rebalancer.planning.inputs import (
+    AS_USUAL,
+    FRESH_RUN,
+    About,
+    PlannerOptions,
+    PlanningInputs,
+    RunSoFar,
+)
+from rebalancer.planning.plan import NOTHING_YET, Move, Plan, Progress
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.search import search
+from rebalancer.planning.strategies import may_close_nodes, strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.planning.subjects import Subject
 from rebalancer.policy.schema import RebalancePolicy
-
-# Courses times moves, of which each takes some milliseconds, and that times nodes: a second or two at most.
-_MAX_STEPS_FOLLOWED = 500
-_MAX_CELLS_FOLLOWED = 100_000
+from rebalancer.state.run_state import PastMove
 
 
 class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -54,18 +57,80 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
     def prepared(self) -> PreparedInputs:
         """What precedes the search, with the nodes closed that strategies want closed for their moves."""
         prepared = prepare(self.inputs, self.so_far, self.options)
-        if self.so_far.closed is None and any(item.may_close for item in strategies_of(prepared)):
+        if self.so_far.closed is None and may_close_nodes(self.inputs.policy):
             return _with_closed_nodes(self, prepared)
         return prepared
 
     @cached_property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies that the policy turns on, as they are once they have searched."""
+        return strategies_of(self.prepared)
+
+    @cached_property
     def decided(self) -> PartialPlan:
         """The moves that the strategies find together, and why other pods stay."""
-        return search(self.prepared)
+        return search(self.prepared, self.strategies)
 
     def plan(self) -> Plan:
         """What would move, in which waves, and why everything else stays."""
-        return build_plan(self.prepared, self.decided)
+        return build_plan(self.prepared, self.decided, self.strategies)
+
+    def explain(self, subject: Subject) -> Explanation:
+        """All that is known of a pod, a node or a workload, and what the plan does with it."""
+        prepared = self.prepared
+        if subject.kind == "node":
+            return explanation.explain_node(prepared, self.decided, self.plan(), NodeRow(subject.row))
+        if subject.kind != "pod":
+            name = subject.kind, subject.namespace, subject.name
+            return explanation.explain_workload(prepared, self.plan(), *name)
+        row = PodRow(subject.row)
+        if row >= len(prepared.pods):
+            return explanation.explain_finished(prepared, self.strategies, self.plan(), row)
+        explainer = explanation.PodExplainer(prepared, strategies_of(prepared), row)
+        return explainer.explanation(self.decided, self.plan(), lambda policy: self.by_policy(policy).plan())
+
+    def explain_cluster(self) -> ClusterExplanation:
+        """Why no more pods of the cluster are moved."""
+        return cluster_explanation.explain_cluster(self.prepared, self.plan())
+
+    def scheduling_tables(self, most: int) -> Mapping[str, SchedulingTable]:
+        """By pod uid, the scheduler's cycle for the replacements of the first moves, each at its moment."""
+        return explanation.scheduling_tables(self.prepared, self.decided, most)
+
+    def recheck(
+        self, moves: Sequence[Move], progress: Progress = NOTHING_YET, *, through: int | None = None
+    ) -> Mapping[str, str | Move]:
+        """Judge moves of an earlier plan, not made yet, by the cluster as it is now; see ``revalidation``.
+
+        By the uid of their pod: the move with the landings it has now, or why it no longer holds.
+        """
+        try:
+            prepared = self.prepared
+        except SafetyError as error:
+            return {move.pod.uid: str(error) for move in moves}
+        return revalidation.revalidate_moves(prepared, moves, progress, through=through)
+
+    def next_in_wave(
+        self,
+        landed: Sequence[tuple[Move, str]],
+        move: Move,
+        progress: Progress = NOTHING_YET,
+        *,
+        tainted: Sequence[str] = (),
+    ) -> str | Move:
+        """Judge a move after those of its wave that have landed, each on a node; see ``revalidation``."""
+        try:
+            prepared = self.prepared
+        except SafetyError:
+            return "too little is known of the cluster to act on"
+        return revalidation.next_in_wave(prepared, landed, move, progress, tainted=tainted)
+
+    def landed_well(self, plan: Plan, move: Move, node: str, made: Sequence[PastMove] = ()) -> str | None:
+        """Why a landing that the plan, which is carried out, did not list is not acceptable; None when it is.
+
+        ``made`` are the moves made so far, with or without this one.
+        """
+        return revalidation.check_landing(self.prepared, plan, move, node, made)
 
     def by_policy(self, policy: RebalancePolicy) -> Planner:
         """The same under another policy, without a word on what keeps nodes hot."""
@@ -112,131 +177,3 @@ def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str], d
     closed = {name for strategy in strategies for name in strategy.closes(found)}
     refused = {pod: why for strategy in strategies for pod, why in strategy.refused.items()}
     return closed, closed & {prepared.nodes.names[move.candidate.source] for move in found.moves}, refused
-
-
-def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> PartialPlan:
-    """The moves that the strategies find together, and why other pods stay."""
-    strategies = strategies or strategies_of(prepared)
-    plan = PartialPlan(PlanBuilder(prepared, strategies), {})
-    for strategy in strategies:
-        attempt = partial(one_by_one, prepared, strategy, plan)
-        plan = strategy.extend(plan) or strategy.choose(attempt)
-    plan = follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
-    moved = plan.builder.moved
-    refused = {pod: why for pod, why in prepared.so_far.refused.items() if pod not in moved}
-    return replace(plan, kept={**refused, **plan.kept}) if refused else plan
-
-
-def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence[Strategy]) -> PartialPlan:
-    """The plan with every course of its landings, without the moves that do not hold in one of them.
-
-    A plan that taints nodes on its way is left as it is.
-    """
-    moves = max(len(plan.moves), 1)
-    bounds = _MAX_STEPS_FOLLOWED // moves, _MAX_CELLS_FOLLOWED // (len(prepared.nodes) * moves)
-    most = min(MAX_FOLLOWED, *bounds)
-    if most <= MAX_SCENARIOS or plan.builder.has_tainted:
-        return plan
-    kept = dict(plan.kept)
-    group_of = {item.name: item.group for item in strategies}
-    while True:
-        builder = plan.builder.anew(prepared, most)
-        left = [move.candidate for move in plan.moves if move.candidate.row not in kept]
-        refused: dict[PodRow, NotMoved] = {}
-        for candidate in left:
-            refusal = builder.try_move(candidate)
-            if refusal is not None:
-                refused[candidate.row] = refusal
-                continue
-            for strategy in strategies:
-                strategy.follow(builder)
-        if not refused:
-            return replace(plan, builder=builder, kept=kept)
-        kept |= refused
-        for candidate in left:
-            group = group_of[candidate.wish.strategy](candidate.row)
-            others = [
-                other
-                for other in refused
-                if other == candidate.wish.makes_room_for
-                or (group and group_of[candidate.wish.strategy](other) == group)
-            ]
-            if others and candidate.row not in refused:
-                kept[candidate.row] = together_with(prepared, others[0])
-
-
-def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
-    """The plan with the pods moved that a strategy wishes to move, and that hold."""
-    builder = so_far.builder.copy()
-    kept = dict(so_far.kept)
-    moved = builder.moved
-    for group in strategy.groups(builder):
-        before = None
-        tried: dict[PodRow, NotMoved | None] = {}
-        for pod in group:
-            message = "" if pod in moved else strategy.why(pod, builder)
-            if not message:
-                continue
-            wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
-            found = move_of(prepared, builder, pod, wish, siblings_later=strategy.one_by_one)
-            if isinstance(found, NotMoved):
-                words = f"{found.message} ({strategy.name}: {message})"
-                tried[pod] = replace(found, message=words)
-                continue
-            if before is None and strategy.group(pod):
-                before = builder.copy()  # which costs more than to find that the first pod stays
-            builder.add(found)
-            tried[pod] = None
-        refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
-        if refused is not None and strategy.group(refused):
-            if before is not None:
-                builder.restore(before)
-            together = together_with(prepared, refused)
-            tried = {pod: refusal or together for pod, refusal in tried.items()}
-        for pod, refusal in tried.items():
-            if refusal is not None:
-                kept[pod] = refusal
-            else:
-                kept.pop(pod, None)
-    notes = {**so_far.notes, strategy.name: strategy.left} if strategy.left else so_far.notes
-    return replace(so_far, builder=builder, kept=kept, notes=notes)
-
-
-def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) -> NotMoved | None:
-    """That a run moves as many of a pod's siblings as it may, of a strategy that moves them one by one.
-
-    However many a budget allows, one replica stays as it is, so a run never replaces them all.
-    """
-    workload = prepared.eviction.workload(pod)
-    budgets = prepared.eviction.budgets.of(pod)
-    moved = builder.used.counts["per_workload"][workload.key]
-    most = min((budget.allowed for budget in budgets), default=1)
-    if moved < max(1, min(most, (workload.desired or 0) - 1)):
-        return None
-    verb = "moves" if moved == 1 else "move"
-    message = f"{moved} of {workload.name} {verb} in this run; the others follow in later ones"
-    return NotMoved(Reason.SIBLINGS, message)
-
-
-def together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
-    """Why the others of a group stay where this one does."""
-    name = prepared.pods.full_name(pod)
-    return NotMoved(Reason.GROUP, f"it would move only together with {name}, which stays")
-
-
-def move_of(
-    prepared: PreparedInputs,
-    builder: PlanBuilder,
-    pod: PodRow,
-    wish: Wish,
-    *,
-    may_wait: bool = True,
-    siblings_later: bool = False,
-) -> AcceptedMove | NotMoved:
-    """The move of a pod that may be evicted and whose landing holds; else why it stays."""
-    return (
-        prepared.settling(prepared.node_of(pod))
-        or why_protected(prepared.eviction, pod, wish.lifts)
-        or (_sibling_first(prepared, builder, pod) if siblings_later else None)
-        or builder.find(prepared.candidate(pod, wish), may_wait=may_wait)
-    )

@@ -164,6 +164,8 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
     start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
+    # By row of a node: why its figures cannot be corrected for what this run has moved.
+    outdated_by_this_run: Mapping[int, str]
 
     def pods_on(self, node: NodeRow) -> list[PodRow]:
         """The pods that run on a node."""
@@ -250,12 +252,10 @@ def prepare(
     inputs: PlanningInputs,
     so_far: RunSoFar = FRESH_RUN,
     options: PlannerOptions = AS_USUAL,
-    made: Iterable[PastMove] = (),
 ) -> PreparedInputs:
-    """Compute what precedes the search; SafetyError when too few nodes have a fresh figure to act on.
-
-    ``made`` are moves of this run that the figures have been corrected for already.
-    """
+    """Compute what precedes the search; SafetyError when too few nodes have a fresh figure to act on."""
+    by_this_run = correct(inputs.load, inputs.snapshot.nodes, so_far.moved)
+    inputs = replace(inputs, load=by_this_run.load)
     if not options.ignore_coverage:
         _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
@@ -273,7 +273,7 @@ def prepare(
     pods = inputs.snapshot.pods
     by_class = [requested_amounts(item.incoming, RESOURCES) for item in schedulers.state.classes.requests]
     requests = np.array(by_class, np.float64).reshape(-1, len(RESOURCES))[pods.pod_class]
-    recent = recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, (*earlier, *made))
+    recent = recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, (*earlier, *so_far.moved))
     # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
     hot = hotness.hot[:, None]
     gone = load.usage_of(leaving)
@@ -298,6 +298,7 @@ def prepare(
         landing_check=LandingCheck(inputs, hotness, spread, settling, recent.recent_arrivals, lingering),
         start=start,
         pending=pending,
+        outdated_by_this_run=by_this_run.figures_outdated,
     )
 
 

@@ -41,7 +41,6 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
-from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.unmatched_settings import unmatched_protections
 from rebalancer.planning.warnings import of_landings, of_plan, sentences
@@ -51,12 +50,12 @@ from rebalancer.scheduling.state.nodes import zone_key
 _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
 
 
-def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
-    """The plan of what the strategies decided."""
+def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequence[Strategy]) -> Plan:
+    """The plan of what the strategies decided that have ``searched``."""
     inputs = prepared.inputs
     kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
-    strategies = {item.name: item for item in strategies_of(prepared)}
-    cleanups, finished_kept = FinishedPods(prepared.eviction, tuple(strategies.values())).cleanups()
+    strategies = {item.name: item for item in searched}
+    cleanups, finished_kept = FinishedPods(prepared.eviction, searched).cleanups()
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
     measured = inputs.state.agreement if inputs.state is not None else None
     return Plan(

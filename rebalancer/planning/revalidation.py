@@ -16,23 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
-from rebalancer.errors import SafetyError
-from rebalancer.load.correction import Corrected, correct
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
-from rebalancer.planning.inputs import FRESH_RUN, PlanningInputs, RunSoFar
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.purpose import Landings
-from rebalancer.planning.plan import NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
-from rebalancer.planning.planner import move_of, together_with
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan, Progress
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import as_move
+from rebalancer.planning.search import move_of, together_with
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.state.run_state import PastMove
@@ -115,9 +112,9 @@ def next_in_wave(
     prepared: PreparedInputs,
     landed: Sequence[tuple[Move, str]],
     move: Move,
-    progress: Progress = NOTHING_YET,
+    progress: Progress,
     *,
-    tainted: Sequence[str] = (),
+    tainted: Sequence[str],
 ) -> str | Move:
     """Whether a move holds now that those before it in its wave have landed.
 
@@ -178,47 +175,31 @@ def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:
     return PodRow(row)
 
 
-class Revalidation(msgspec.Struct, frozen=True, eq=False):
-    """What has become of moves not made yet."""
-
-    # By the uid of their pod: the move with the landings it has now, after the moves before it, or why it no
-    # longer holds; nothing for one that was not looked at.
-    verdicts: Mapping[str, str | Move]
-    prepared: PreparedInputs | None  # the cluster by which they were judged; None where too little is known
-
-
 def revalidate_moves(
-    inputs: PlanningInputs,
+    prepared: PreparedInputs,
     moves: Sequence[Move],
-    made: Sequence[PastMove] = (),
-    progress: Progress = NOTHING_YET,
+    progress: Progress,
     *,
-    so_far: RunSoFar = FRESH_RUN,
     through: int | None = None,
-) -> Revalidation:
+) -> dict[str, str | Move]:
     """Judge the moves not made yet by the cluster as it is now.
 
-    ``made`` are the moves that this run has made so far, which figures may not show yet. Limits and
-    confidence count those that are made by ``progress``, which is of this plan; not those of ``moves`` among
-    them, which are looked at just before they are made.
+    By the uid of their pod: the move with the landings it has now, after the moves before it, or why it no
+    longer holds; nothing for one that was not looked at. Limits and confidence count the moves that are made
+    by ``progress``, which is of this plan; not those of ``moves`` among them, which are looked at just before
+    they are made.
 
     ``through`` is the wave about to be made, where there is one. The moves of later waves are judged when it
     is their turn, by a newer cluster, unless some of the moves hold only together: then all are judged.
     """
-    corrected = correct(inputs.load, inputs.snapshot.nodes, made)
-    inputs = replace(inputs, load=corrected.load)
     found: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
     for move in moves:
-        row = _row_of(inputs, corrected, move)
+        row = _row_of(prepared, move)
         if isinstance(row, str):
             found[move.pod.uid] = row
         else:
             rows[row] = move
-    try:
-        prepared = prepare(inputs, so_far, made=made)
-    except SafetyError as error:
-        return Revalidation({move.pod.uid: str(error) for move in moves}, None)
     asked = {move.pod.uid for move in moves}
     before = [move for move in progress.made if move.pod.uid not in asked]
     strategies = _resumed(prepared, [*before, *progress.left, *moves])
@@ -245,21 +226,21 @@ def revalidate_moves(
     for uid, verdict in found.items():
         if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
             found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
-    return Revalidation(found, prepared)
+    return found
 
 
-def _row_of(inputs: PlanningInputs, corrected: Corrected, move: Move) -> PodRow | str:
+def _row_of(prepared: PreparedInputs, move: Move) -> PodRow | str:
     """The row of the pod of a move, or why nobody may move it."""
-    pods = inputs.snapshot.pods
+    pods = prepared.pods
     row = pods.row.get((move.pod.namespace, move.pod.name))
     if row is None or pods.uids[row] != move.pod.uid:
         return POD_GONE
     if pods.terminating[row]:
         return POD_LEAVING
-    source = inputs.snapshot.nodes.row.get(move.from_node)
+    source = prepared.nodes.row.get(move.from_node)
     if pods.node[row] != source:
         return "the pod runs on another node" if source is not None else f"its node {move.from_node} is gone"
-    outdated = corrected.figures_outdated.get(int(pods.node[row]))
+    outdated = prepared.outdated_by_this_run.get(prepared.node_of(PodRow(row)))
     return PodRow(row) if outdated is None else outdated
 
 

@@ -41,7 +41,6 @@ from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning import other_deschedulers
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.cluster_explanation import explain_cluster
 from rebalancer.planning.inputs import Observation, PlannerOptions, PlanningInputs, SchedulerFacts
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.scheduler_pods import versions_of
@@ -130,7 +129,7 @@ def first_policy(inputs: PlanningInputs, *, measured: bool, set_aside: Sequence[
             break
     now = ""
     if not plan.moves:
-        now = explain_cluster(planner).verdict
+        now = planner.explain_cluster().verdict
     hot = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
     header = {"plan": plan, "still_hot": hot, "now": now}
     return FirstPolicy(_written(facts | header, threshold), len(plan.moves))

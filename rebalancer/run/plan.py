@@ -54,9 +54,7 @@ def make_reported_plan(
 ) -> tuple[Plan, RebalancePolicy, Mapping[str, SchedulingTable]]:
     """The plan of ``make_plan``, its policy, and by pod uid the scores behind its first moves."""
     planner = planner_of(options)
-    from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
-
-    return planner.plan(), planner.inputs.policy, scheduling_tables(planner, _MAX_TABLES)
+    return planner.plan(), planner.inputs.policy, planner.scheduling_tables(_MAX_TABLES)
 
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:
@@ -65,17 +63,12 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
 
     subject_of_question = parse_subject(subject, namespace)  # first: reading the cluster takes time
     planner = planner_of(options)
-    from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not before the reading
-
-    return explain(planner, find_subject(planner.inputs.snapshot, subject_of_question))
+    return planner.explain(find_subject(planner.inputs.snapshot, subject_of_question))
 
 
 def explain_cluster(options: PlanOptions) -> ClusterExplanation:
     """Why no more pods of a cluster would be moved."""
-    planner = planner_of(replace(options, ignore_coverage=True))
-    from rebalancer.planning import cluster_explanation  # noqa: PLC0415 - not before the reading
-
-    return cluster_explanation.explain_cluster(planner)
+    return planner_of(replace(options, ignore_coverage=True)).explain_cluster()
 
 
 def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:

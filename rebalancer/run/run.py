@@ -58,13 +58,11 @@ from rebalancer.observe.plan_options import (
     policy_of,
 )
 from rebalancer.observe.read import open_cluster, read_planners, state_store
-from rebalancer.planning.inputs import PlanningInputs, RunSoFar
+from rebalancer.planning.inputs import FRESH_RUN, PlanningInputs, RunSoFar
 from rebalancer.planning.other_deschedulers import ensure_allowed
 from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
-from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.planning.unmatched_settings import ensure_protections
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
@@ -284,9 +282,9 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
     def read(self, memory: RunMemory) -> Planner:
         """Observe the cluster, and assemble what a plan is made from."""
-        return self._in_time(lambda: self._observed(memory.before, ()))
+        return self._in_time(lambda: self._observed(memory.before, FRESH_RUN))
 
-    def _observed(self, state: RunState | None, made: tuple[Move, ...]) -> Planner:
+    def _observed(self, state: RunState | None, so_far: RunSoFar) -> Planner:
         given = (self._options, (self._environment.loaded,), self._reading_api, state)
         (planner,) = read_planners(*given, cluster=self._environment.cluster)
         # A move of a wave that has begun is placed anew after that too.
@@ -294,7 +292,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
         tainted = None if self._taints is None else self._taints.of_wave
         return replace(
             planner,
-            so_far=RunSoFar(made=made, tainted=tainted, closed=self._closed),
+            so_far=replace(so_far, tainted=tainted, closed=self._closed),
             options=replace(planner.options, ensure_wanted=ensure_wanted),
         )
 
@@ -471,7 +469,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     _planned: _Planned
     _memory: RunMemory
-    _read_again: Callable[[RunState | None, tuple[Move, ...]], Planner]
+    _read_again: Callable[[RunState | None, RunSoFar], Planner]
     clock: Callable[[], float] = time.time
     taints: RunTaints | None = None
 
@@ -483,7 +481,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def _begin(self, planned: _Planned) -> None:
         self._planned = planned
         self._is_first = True
-        self._of_wave: PreparedInputs | None = planned.planner.prepared  # the cluster before this wave
+        self._of_wave = planned.planner  # by the cluster before this wave
         # By the uid of its pod, what was known when a move was checked last, if not when the plan was made.
         self._checked: dict[str, tuple[float, int]] = {}
 
@@ -495,18 +493,17 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         self._is_first = False
         if was_first and self._planned.age.fresh:
             return {}
-        planner = self._planner(self._memory.before, self._planned.planner.so_far.made)
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
-        made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
+        moved = tuple(past for past in self._memory.moved_with(landed) if past.uid not in asked)
+        so_far = replace(self._planned.planner.so_far, moved=moved)
+        planner = self._planner(self._memory.before, so_far)
         wave = min((move.wave for move in moves), default=0)
-        revalidated = revalidate_moves(
-            planner.inputs, moves, made, progress, so_far=planner.so_far, through=wave
-        )
-        for pod in (move.pod for move in moves if move.pod.uid in revalidated.verdicts):
+        verdicts = planner.recheck(moves, progress, through=wave)
+        for pod in (move.pod for move in moves if move.pod.uid in verdicts):
             self._checked[pod.uid] = _seen(planner.inputs, pod.namespace, pod.name)
-        self._of_wave = revalidated.prepared
-        return revalidated.verdicts
+        self._of_wave = planner
+        return verdicts
 
     @property
     def inputs(self) -> PlanningInputs:
@@ -515,7 +512,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        planner = self._planner(self._memory.now(self._planned.plan), tuple(made))
+        planner = self._planner(self._memory.now(self._planned.plan), RunSoFar(made=tuple(made)))
         planned = _planned(planner, waves)
         ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
         _refuse_unverified(planned.inputs, planned.plan)
@@ -535,15 +532,13 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     def next_in_wave(self, landed: Sequence[Outcome], move: Move, progress: Progress) -> str | Move:
         """See Replanner."""
-        if self._of_wave is None:
-            return "too little is known of the cluster to act on"
         pairs = [(outcome.move, outcome.node) for outcome in landed]
         tainted = () if self.taints is None else self.taints.of_wave or ()
-        return next_in_wave(self._of_wave, pairs, move, progress, tainted=tainted)
+        return self._of_wave.next_in_wave(pairs, move, progress, tainted=tainted)
 
-    def _planner(self, state: RunState | None, made: tuple[Move, ...]) -> Planner:
+    def _planner(self, state: RunState | None, so_far: RunSoFar) -> Planner:
         """Read the cluster again, with the figures that the scheduler may still have."""
-        planner = self._read_again(state, made)
+        planner = self._read_again(state, so_far)
         inputs = planner.inputs
         self.nodes_read = inputs.snapshot.nodes
         schedulers = []
@@ -556,9 +551,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""
-        return check_landing(
-            self._planned.planner.prepared, self._planned.plan, move, node, self._memory.moved
-        )
+        return self._planned.planner.landed_well(self._planned.plan, move, node, self._memory.moved)
 
 
 def _views_of(inputs: PlanningInputs) -> tuple[float, Mapping[str, SchedulerView]]:

@@ -28,9 +28,8 @@ from rebalancer.planning.inputs import PlannerOptions, PlanningInputs, RunSoFar
 from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.planning.plan import Move, Plan, PodReference, Progress
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.prepared import PreparedInputs, pods_leaving
+from rebalancer.planning.prepared import pods_leaving
 from rebalancer.planning.reasons import NEVER_MOVE, Reason
-from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.warnings import sentences
 from rebalancer.scheduling.framework.cycle import waiting_pods
 from rebalancer.state.results import Result
@@ -72,14 +71,14 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
     _planner: Planner
     _random: np.random.Generator
     draws: LandingDraws | None = None
-    read_again: Callable[[], Planner] | None = None
+    read_again: Callable[[tuple[PastMove, ...]], Planner] | None = None
     skipped: int = 0  # moves that did not hold any more
     stopped: str = ""
 
     def __post_init__(self) -> None:
         self._prepared = self._planner.prepared
         # The cluster before this wave; None: to be read where a move of the wave asks.
-        self._of_wave: PreparedInputs | None = self._prepared
+        self._of_wave: Planner | None = self._planner
         self._draws = self.draws or LandingDraws(self._random)
         self._state = self._prepared.schedulers.state.copy()
         self._on_unexpected = self._prepared.policy.execution.on_unexpected_landing
@@ -96,13 +95,10 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
             if self._made:
                 self._of_wave = None
             if self._made and not self._is_as_foreseen and self.read_again is not None:
-                now = self.read_again()
-                judged = revalidate_moves(
-                    now.inputs, left, self._made, self._progress, so_far=now.so_far, through=wave
-                )
-                holding = [self._holding(move, judged.verdicts) for move in left]
+                self._of_wave = self.read_again(self.made)
+                verdicts = self._of_wave.recheck(left, self._progress, through=wave)
+                holding = [self._holding(move, verdicts) for move in left]
                 left = [move for move in holding if move is not None]
-                self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
             left = [move for move in left if move.wave != wave]
             yield from outcomes
@@ -172,12 +168,8 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         if self.read_again is None or all(made.landing_nodes == [node] for made, node in landed):
             return move
         if self._of_wave is None:
-            now = self.read_again()
-            judged = revalidate_moves(now.inputs, [move], self._made, self._progress, so_far=now.so_far)
-            self._of_wave = judged.prepared
-        if self._of_wave is None:
-            return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
-        verdict = next_in_wave(self._of_wave, landed, move, self._progress, tainted=tainted)
+            self._of_wave = self.read_again(self.made)
+        verdict = self._of_wave.next_in_wave(landed, move, self._progress, tainted=tainted)
         return self._holding(move, {move.pod.uid: verdict})
 
     def _ended(self, move: Move, *, made: bool, stays: bool = False) -> None:
@@ -199,7 +191,7 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         name = self._prepared.inputs.snapshot.nodes.names[node]
         if any(landing.node == name for landing in move.landings):
             return Result.LANDED, ""
-        why = check_landing(self._prepared, plan, move, name, self._made)
+        why = self._planner.landed_well(plan, move, name, self._made)
         return (Result.UNEXPECTED, why) if why else (Result.LANDED_ELSEWHERE, f"{name} is acceptable")
 
     def retry_pending(self) -> Iterator[tuple[int, NodeRow]]:
@@ -374,8 +366,9 @@ class SimulatedRun:
         outcomes: list[SimulatedOutcome] = []
         made: tuple[Move, ...] = ()  # by the plans before
 
-        def read_again(state: RunState = self._state) -> Planner:
-            return Planner(self._cluster.inputs(state), RunSoFar(made=made, closed=closed), _OPTIONS)
+        def read_again(moved: tuple[PastMove, ...], state: RunState = self._state) -> Planner:
+            so_far = RunSoFar(moved=moved, made=made, closed=closed)
+            return Planner(self._cluster.inputs(state), so_far, _OPTIONS)
 
         while True:
             self.plans += 1
@@ -395,7 +388,7 @@ class SimulatedRun:
                 return outcomes
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
             made = tuple(outcome.move for outcome in outcomes)
-            planner = read_again(remembered)
+            planner = read_again((), remembered)
             plan = planner.plan()
 
 

@@ -182,7 +182,7 @@ class Consolidation(Strategy):
             if node in used:
                 continue
             self.emptying = frozenset((*emptied, node))
-            if self.closing or (self.may_close and self.prepared.so_far.closed is None):
+            if self.closing or (self.may_close(self.settings) and self.prepared.so_far.closed is None):
                 plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
             made = len(plan.moves)
             asked = plan.evaluator.placements.asked
@@ -235,7 +235,7 @@ class Consolidation(Strategy):
             pod: why for pod, why in plan.kept.items() if self.prepared.node_of(pod) in tried_nodes
         }
         no_better = any(why.reason is Reason.NO_BETTER_LANDING for why in self.refused.values())
-        if no_better and not self.may_close:
+        if no_better and not self.may_close(self.settings):
             self.closing = True
             more = len(tried(())[2])
             self.closing = False
@@ -245,14 +245,14 @@ class Consolidation(Strategy):
         self.emptying = best[2]
         return plan
 
-    @property
-    def may_close(self) -> bool:
-        return self.settings.taint_for > 0
+    @classmethod
+    def may_close(cls, settings: ConsolidationSettings) -> bool:
+        return settings.taint_for > 0
 
     def closes(self, so_far: PartialPlan) -> Collection[str]:
         """The nodes that the plan empties, and with them those that are empty and would be filled."""
         left = {*self.sources(so_far)}
-        nodes = (*left, *self.nodes.idle) if left and self.may_close else ()
+        nodes = (*left, *self.nodes.idle) if left and self.may_close(self.settings) else ()
         return [self.prepared.nodes.names[node] for node in nodes]
 
     def _taken(self, landings: Landings) -> BoolArray:

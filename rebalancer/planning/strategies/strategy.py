@@ -161,9 +161,9 @@ class Strategy(Purpose, Peer):
         """
         return None
 
-    @property
-    def may_close(self) -> bool:
-        """Whether ``closes`` may name any node, for its settings."""
+    @classmethod
+    def may_close(cls, settings: Any) -> bool:  # noqa: ARG003 - no strategy closes nodes but one
+        """Whether ``closes`` may name any node, for these settings."""
         return False
 
     def closes(self, so_far: PartialPlan) -> Collection[str]:

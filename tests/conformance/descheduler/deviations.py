@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rebalancer.planning.planner import search
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.search import search
+from rebalancer.planning.strategies import strategies_of
 from tests.conformance.descheduler.candidates import Asked
 
 _ALPHA = "descheduler.alpha.kubernetes.io/"
@@ -97,7 +98,8 @@ def _no_landing(case: Compared, name: str) -> bool:
     kind = prepared.candidate(case.asked.row(name)).replacement
     if not prepared.schedulers.scheduler(kind).feasible(prepared.state, kind).any():
         return True
-    plan = build_plan(prepared, search(prepared))
+    strategies = strategies_of(prepared)
+    plan = build_plan(prepared, search(prepared, strategies), strategies)
     kept = {f"{item.pod.namespace}/{item.pod.name}": item.reason for item in plan.kept}
     return kept.get(name) in (Reason.NO_LANDING, Reason.NO_BETTER_LANDING)
 

@@ -75,7 +75,7 @@ def test_moves_that_do_not_hold_after_a_landing_that_was_uncertain_are_skipped()
         [a_workload(f"web-{number}", ["hot"], cpu="300m") for number in range(3)],
         policy=inputs.policy,
     )
-    looked_at = SimulatedExecution(planner, np.random.default_rng(0), read_again=lambda: Planner(cool))
+    looked_at = SimulatedExecution(planner, np.random.default_rng(0), read_again=lambda _moved: Planner(cool))
     alone = SimulatedExecution(planner, np.random.default_rng(0))
 
     assert len(plan.moves[0].landings) == 2
@@ -95,7 +95,7 @@ def test_within_a_wave_moves_are_looked_at_in_the_cluster_as_the_waves_before_ha
     cool = planning_inputs(nodes, workloads, policy=policy)
     planner = Planner(inputs)
     plan = planner.plan()
-    execution = SimulatedExecution(planner, np.random.default_rng(0), read_again=lambda: Planner(cool))
+    execution = SimulatedExecution(planner, np.random.default_rng(0), read_again=lambda _moved: Planner(cool))
 
     assert [(move.wave, len(move.landings)) for move in plan.moves] == [(1, 1), (2, 2), (2, 2)]
     assert (len(list(execution.carry_out(plan))), execution.skipped) == (2, 1)

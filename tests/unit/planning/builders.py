@@ -21,8 +21,7 @@ from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.inputs import FRESH_RUN, PlannerOptions, PlanningInputs, RunSoFar, SchedulerFacts
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner, search
-from rebalancer.planning.prepared import prepare
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.unmatched_settings import settings_without_effect
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
@@ -223,7 +222,7 @@ def _requested(snapshot: Snapshot) -> FloatArray:
 
 def searched(inputs: PlanningInputs) -> PartialPlan:
     """What the search over the inputs decided."""
-    return search(prepare(inputs))
+    return Planner(inputs).decided
 
 
 def plan_of(inputs: PlanningInputs, so_far: RunSoFar = FRESH_RUN, **options: Any) -> Plan:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
+from rebalancer.planning.planner import Planner
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planning_inputs
 
@@ -112,8 +111,8 @@ def excess_left(cluster: Cluster, **limits: Any) -> float:
 
 def left_by_plan(inputs: PlanningInputs) -> float:
     """Points above coolTo on hot nodes once the plan is carried out."""
-    prepared = prepare(inputs)
-    scenarios = search(prepared).scenarios
-    hotness = prepared.hotness
+    planner = Planner(inputs)
+    scenarios = planner.decided.scenarios
+    hotness = planner.prepared.hotness
     hot = [NodeRow(node) for node in np.flatnonzero(hotness.hot).tolist()]
     return sum(float(hotness.excess(node, scenarios.expected_percent(node)).sum()) for node in hot)

@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.errors import SafetyError
-from rebalancer.planning.cluster_explanation import explain_cluster
 from rebalancer.planning.inputs import PlannerOptions
 from rebalancer.planning.planner import Planner
 from rebalancer.reporting.tables.plan import verdict
@@ -20,7 +19,7 @@ YOUNG = a_policy(evictable={"minAge": "10m"})
 def test_a_cluster_without_a_hot_node_says_how_far_the_nearest_is() -> None:
     inputs = planning_inputs(NODES, load={"a": 74.0, "cool": 10.0})
 
-    found = explain_cluster(Planner(inputs))
+    found = Planner(inputs).explain_cluster()
 
     assert found.verdict == "no node is hot: a is at 74.0 % cpu, hot above 80.0 %, 6.0 points more"
     assert [(item.node, item.load, item.hot_above) for item in found.nearest] == [
@@ -35,7 +34,7 @@ def test_that_no_load_is_known_is_the_answer_and_not_that_nothing_is_hot() -> No
     inputs = planning_inputs(NODES, load=load, measured_at=NOW - 7200, policy=careful)
     unknown = Planner(inputs, options=PlannerOptions(ignore_coverage=True))
 
-    assert explain_cluster(unknown).verdict == (
+    assert unknown.explain_cluster().verdict == (
         "the load of none of 2 nodes is known, so none can be called hot: the newest load figure is 2h old "
         f"at {times.render(NOW)}, and load.maxAge is 3m"
     )
@@ -52,20 +51,20 @@ def test_nodes_of_unknown_load_are_part_of_the_answer() -> None:
     inputs = planning_inputs(NODES, load={"a": float("nan"), "cool": 10.0}, policy=ONE_IS_ENOUGH)
 
     said = "no node is hot (1 of 2 of unknown load)"
-    assert explain_cluster(Planner(inputs)).verdict.startswith(f"{said}: cool is at 10.0 % cpu")
+    assert Planner(inputs).explain_cluster().verdict.startswith(f"{said}: cool is at 10.0 % cpu")
     assert verdict(Planner(inputs).plan()) == f"nothing to do: {said}"
 
 
 def test_an_unknown_node_is_not_said_to_be_near_to_anything() -> None:
     inputs = planning_inputs(NODES, load={"a": float("nan"), "cool": 10.0})
 
-    assert [item.node for item in explain_cluster(Planner(inputs)).nearest] == ["cool"]
+    assert [item.node for item in Planner(inputs).explain_cluster().nearest] == ["cool"]
 
 
 def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
     inputs = planning_inputs(NODES, [a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60))], policy=YOUNG)
 
-    found = explain_cluster(Planner(inputs))
+    found = Planner(inputs).explain_cluster()
 
     assert found.verdict == (
         "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the movable load, "
@@ -78,7 +77,7 @@ def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
 def test_a_cluster_whose_plan_moves_pods_says_so() -> None:
     inputs = planning_inputs(NODES, [a_workload("web", ["a"] * 9)])
 
-    found = explain_cluster(Planner(inputs))
+    found = Planner(inputs).explain_cluster()
 
     assert (found.moves, found.obstacles) == (3, ())
     assert found.verdict.startswith("3 pods would be moved, and every hot node cools")
@@ -88,7 +87,7 @@ def test_pods_that_never_move_are_no_setting_s_fault() -> None:
     agents = a_workload("agent", ["a"], kind="DaemonSet", cpu="9")
 
     assert (
-        "no pod there could ever move" in explain_cluster(Planner(planning_inputs(NODES, [agents]))).verdict
+        "no pod there could ever move" in Planner(planning_inputs(NODES, [agents])).explain_cluster().verdict
     )
 
 
@@ -96,8 +95,10 @@ def test_what_other_strategies_move_off_cool_nodes_is_said_before_how_far_they_a
     policy = a_policy(strategies={"lifetime": {"maxAge": "1m"}})
     inputs = planning_inputs(NODES, [a_workload("web", ["a", "a", "a"])], policy=policy)
 
-    assert explain_cluster(Planner(inputs)).verdict.startswith(
-        "1 pod would be moved by lifetime: see rebalancer plan; no node"
+    assert (
+        Planner(inputs)
+        .explain_cluster()
+        .verdict.startswith("1 pod would be moved by lifetime: see rebalancer plan; no node")
     )
 
 
@@ -108,8 +109,8 @@ def test_what_strategies_would_move_and_may_not_is_said_where_no_node_is_hot() -
     because = "perNamespace 0 for default is reached"
 
     said = f"2 pods that strategies would move stay, 2 by Limit, e.g. default/web-0: {because}"
-    assert explain_cluster(Planner(inputs)).verdict.startswith(said)
-    assert explain_cluster(Planner(inputs)).next_steps[0] == "rebalancer plan"
+    assert Planner(inputs).explain_cluster().verdict.startswith(said)
+    assert Planner(inputs).explain_cluster().next_steps[0] == "rebalancer plan"
 
 
 def test_nothing_is_said_to_move_that_a_plan_which_closes_nodes_leaves() -> None:
@@ -126,4 +127,4 @@ def test_nothing_is_said_to_move_that_a_plan_which_closes_nodes_leaves() -> None
         load={"a": 95.0, "b": 66.0, "c": 5.0},
         pod_load={"busy-0": 0.4},
     )
-    assert explain_cluster(Planner(inputs)).moves == len(Planner(inputs).plan().moves) == 0
+    assert Planner(inputs).explain_cluster().moves == len(Planner(inputs).plan().moves) == 0

@@ -11,7 +11,6 @@ from rebalancer.planning.explanation import (
     NodeExplanation,
     PodExplanation,
     WorkloadExplanation,
-    explain,
 )
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import Planner
@@ -37,13 +36,13 @@ def _inputs() -> PlanningInputs:
 
 
 def _pod(inputs: PlanningInputs, name: str) -> PodExplanation:
-    found = explain(Planner(inputs), find_subject(inputs.snapshot, name))
+    found = Planner(inputs).explain(find_subject(inputs.snapshot, name))
     assert isinstance(found, PodExplanation)
     return found
 
 
 def _node(inputs: PlanningInputs, name: str) -> NodeExplanation:
-    found = explain(Planner(inputs), find_subject(inputs.snapshot, name))
+    found = Planner(inputs).explain(find_subject(inputs.snapshot, name))
     assert isinstance(found, NodeExplanation)
     return found
 
@@ -181,7 +180,7 @@ def test_a_node_whose_load_is_not_known_is_not_said_to_be_not_hot_where_its_pods
     inputs = planning_inputs(nodes, [web], load={"dark": (float("nan"), float("nan"))})
     pod = _pod(inputs, "pod/default/web-0")
     node = _node(inputs, "node/dark")
-    workload = explain(Planner(inputs), find_subject(inputs.snapshot, "replicaset/default/web"))
+    workload = Planner(inputs).explain(find_subject(inputs.snapshot, "replicaset/default/web"))
 
     assert (pod.verdict, pod.verdict_because) == (
         "NodeNotHot",
@@ -273,7 +272,7 @@ def test_a_name_that_is_nearly_one_gets_a_suggestion(asked: str, suggested: str)
 def test_a_workload_is_explained_by_its_pods_however_kubectl_names_its_kind() -> None:
     inputs = _inputs()
     subjects = {find_subject(inputs.snapshot, f"{kind}/web") for kind in ("rs", "replicasets", "ReplicaSet")}
-    found = explain(Planner(inputs), subjects.pop())
+    found = Planner(inputs).explain(subjects.pop())
 
     assert subjects == set()
     assert isinstance(found, WorkloadExplanation)

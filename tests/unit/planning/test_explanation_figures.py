@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bench.random_clusters import random_inputs
-from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
@@ -29,7 +29,7 @@ def _hot_cluster(seed: int, filled: float | None) -> PlanningInputs:
 
 
 def _explained(inputs: PlanningInputs, move: Move) -> PodExplanation:
-    found = explain(Planner(inputs), find_subject(inputs.snapshot, f"pod/{move.pod.full_name}"))
+    found = Planner(inputs).explain(find_subject(inputs.snapshot, f"pod/{move.pod.full_name}"))
     assert isinstance(found, PodExplanation)
     return found
 

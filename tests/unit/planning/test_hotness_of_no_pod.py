@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.planning.cluster_explanation import explain_cluster
-from rebalancer.planning.explanation import NodeExplanation, explain
+from rebalancer.planning.explanation import NodeExplanation
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject
 from rebalancer.reporting.tables.explain import explain_table
@@ -21,7 +20,7 @@ def test_every_answer_names_the_load_that_no_eviction_cools() -> None:
     inputs = planning_inputs(NODES, [a_workload("web", ["a"], cpu="1500m")], load={"a": 95.0})
     plan = Planner(inputs).plan()
     (node,) = [node for node in plan.nodes if node.name == "a"]
-    explained = explain(Planner(inputs), find_subject(inputs.snapshot, "node/a"))
+    explained = Planner(inputs).explain(find_subject(inputs.snapshot, "node/a"))
 
     assert isinstance(explained, NodeExplanation)
     assert node.of_no_pod["cpu"] == 80.0
@@ -29,7 +28,7 @@ def test_every_answer_names_the_load_that_no_eviction_cools() -> None:
     assert OF_NO_POD in node.because
     assert OF_NO_POD in plan.unsolved["a"]
     assert (
-        explain_cluster(Planner(inputs)).verdict
+        Planner(inputs).explain_cluster().verdict
         == f"nothing is moved from 1 hot node: a {plan.unsolved['a']}"
     )
     assert "cpu 15.0 above 80 % (80 of no pod)" in nodes_table(node_listing(plan, plan.nodes)).plain

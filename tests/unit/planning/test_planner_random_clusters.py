@@ -21,10 +21,9 @@ from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
-from rebalancer.planning.planner import Planner, search
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
-from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes import relief
 from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.policy.schema import Limits
@@ -129,8 +128,9 @@ def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: PartialPl
 
     Those may go to one of several nodes, so a node is compared with the most that it has without a move.
     """
-    idle = prepare(cluster.inputs(perRun=0))
-    before = np.max([percent(idle, still) for still in search(idle).scenarios.all], axis=0)
+    planner = Planner(cluster.inputs(perRun=0))
+    idle = planner.prepared
+    before = np.max([percent(idle, still) for still in planner.decided.scenarios.all], axis=0)
     hotness = prepared.hotness
     known = prepared.inputs.load.known
     most = hotness.most(np.arange(len(before)))
@@ -164,9 +164,10 @@ def check_obstacles(plan: Plan) -> None:
 @settings(max_examples=examples(150), deadline=None)
 @given(clusters())
 def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster) -> None:
-    prepared = prepare(cluster.inputs())
-    found = search(prepared)
-    plan = build_plan(prepared, found)
+    planner = Planner(cluster.inputs())
+    prepared = planner.prepared
+    found = planner.decided
+    plan = planner.plan()
     check_limits(cluster, plan)
     check_waves(cluster, plan)
     check_pods(cluster, plan)
@@ -315,8 +316,8 @@ def test_siblings_on_a_node_are_placed_once() -> None:
     def placements(pods: int) -> int:
         web = a_workload("web", ["a"] * pods, cpu=f"{9 / pods}", spec={"nodeSelector": {"zone": "one"}})
         nodes = [a_node("a", cpu=10, labels={"zone": "one"}), a_node("b", cpu=10, labels={"zone": "two"})]
-        return search(
-            prepare(planning_inputs(nodes, [web], policy=a_policy()))
-        ).builder.evaluator.placements.computed
+        return Planner(
+            planning_inputs(nodes, [web], policy=a_policy())
+        ).decided.builder.evaluator.placements.computed
 
     assert placements(9) == placements(3)

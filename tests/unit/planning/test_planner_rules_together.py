@@ -24,8 +24,8 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import Planner
+from rebalancer.planning.prepared import prepare
 from rebalancer.policy.hotness import HotRule, ScoreRule
 from rebalancer.policy.policy_file import load_policy, parse_policy, required_resources
 from rebalancer.policy.schema import RebalancePolicy
@@ -157,7 +157,7 @@ def planned_by(limits: Mapping[str, Any]) -> tuple[Callable[..., Hotness], Calla
         return replace(inputs, load=with_traffic_and_disks(inputs))
 
     def percent_after(*rules: HotRule) -> FloatArray:
-        return search(prepare(inputs_by(*rules))).scenarios.mean_percent()
+        return Planner(inputs_by(*rules)).decided.scenarios.mean_percent()
 
     def hotness_by(*rules: HotRule) -> Hotness:
         return prepare(inputs_by(*rules)).hotness
@@ -286,19 +286,19 @@ def test_a_rule_that_is_added_relieves_no_fewer_of_the_nodes_that_the_others_rel
         for at, (cpu, memory, stays) in enumerate(pods)
     ]
 
-    def prepared_by(*chosen: dict[str, Any]) -> PreparedInputs:
+    def planner_by(*chosen: dict[str, Any]) -> Planner:
         policy = a_policy(
             hotNodes={"forRuns": 1, "any": list(chosen)},
             planning={"aggressiveness": level, "minGain": min_gain},
         )
         load = {f"n{number}": (cpu, memory) for number, (cpu, memory, _pods) in enumerate(on_nodes)}
         load |= {"large": elsewhere, "larger": elsewhere}
-        return prepare(planning_inputs(nodes, work, load=load, policy=policy))
+        return Planner(planning_inputs(nodes, work, load=load, policy=policy))
 
     one, other = rules[:2]
-    hotness = prepared_by(one).hotness
+    hotness = planner_by(one).prepared.hotness
     hot = np.flatnonzero(hotness.hot)
-    alone = search(prepared_by(one)).scenarios.mean_percent()
-    together = search(prepared_by(one, other)).scenarios.mean_percent()
+    alone = planner_by(one).decided.scenarios.mean_percent()
+    together = planner_by(one, other).decided.scenarios.mean_percent()
     still_hot = hotness.hot_at(hot, together[hot]) & ~hotness.hot_at(hot, alone[hot])
     assert not still_hot.any()

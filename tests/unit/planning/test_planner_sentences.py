@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from bench.random_clusters import random_inputs
 from rebalancer.execution.events import EventWriter, PlacedAgain, journaled
 from rebalancer.execution.journal import Journal
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.plan import Move, Plan, Progress
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
+from rebalancer.planning.planner import Planner
 from tests.conftest import examples
 from tests.rows import rows
 from tests.unit.execution.fake_api import Answer, fake_api
@@ -107,13 +106,15 @@ def looked_at_again(situation: Situation, plan: Plan) -> tuple[set[str], list[Mo
         made = moves[:count]
         left = moves[count:]
         past = [move.made("Landed", move.likeliest.node, later.now, later.now) for move in made]
-        answers += revalidate_moves(later, left, past, Progress(made=made, left=left)).verdicts.values()
-    prepared = prepare(later)
+        answers += (
+            Planner(later, RunSoFar(moved=tuple(past))).recheck(left, Progress(made=made, left=left)).values()
+        )
+    planner = Planner(later)
     for number, move in enumerate(moves):
-        answers.append(check_landing(prepared, plan, move, situation.landing) or "")
+        answers.append(planner.landed_well(plan, move, situation.landing) or "")
         landed = [(earlier, earlier.likeliest.node) for earlier in moves[:number] if earlier.landings]
         progress = Progress(made=moves[:number], left=moves[number + 1 :])
-        answers.append(next_in_wave(prepared, landed, move, progress))
+        answers.append(planner.next_in_wave(landed, move, progress))
     holding = [answer for answer in answers if isinstance(answer, Move)]
     return sentences(answers), holding
 

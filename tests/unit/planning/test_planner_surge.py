@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
 from rebalancer.reporting.tables.plan import plan_table
@@ -273,17 +272,17 @@ def test_a_restart_is_the_last_move_of_its_wave() -> None:
 def test_a_move_is_not_made_in_another_way_than_planned() -> None:
     plan = Planner(surge_inputs()).plan()
     (move,) = plan.moves
-    still = revalidate_moves(surge_inputs(), plan.moves).verdicts
+    still = Planner(surge_inputs()).recheck(plan.moves)
     assert still[move.pod.uid] == move
     evicts = surge_inputs(evictable={"protect": []})
-    assert "rolling update" in str(revalidate_moves(evicts, plan.moves).verdicts[move.pod.uid])
+    assert "rolling update" in str(Planner(evicts).recheck(plan.moves)[move.pod.uid])
     back = Planner(evicts).plan().moves
-    assert "rolling update" in str(revalidate_moves(surge_inputs(), back).verdicts[move.pod.uid])
+    assert "rolling update" in str(Planner(surge_inputs()).recheck(back)[move.pod.uid])
 
 
 def test_the_pod_is_explained_and_shown_as_one_that_is_restarted() -> None:
     inputs = surge_inputs()
-    found = explain(Planner(inputs), find_subject(inputs.snapshot, parse_subject("pod/default/web-old-0")))
+    found = Planner(inputs).explain(find_subject(inputs.snapshot, parse_subject("pod/default/web-old-0")))
     assert isinstance(found, PodExplanation)
     assert found.verdict == "Moved"
     assert [landing.node for landing in found.landings] == ["cool"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.random_clusters import random_inputs
-from rebalancer.planning.explanation import PodExplainer, scheduling_tables
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.subjects import Subject
 from tests.conftest import some_of
 from tests.rows import rows
 
@@ -31,9 +32,11 @@ def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_afte
 def test_the_scores_of_a_move_are_those_of_its_moment_and_explain_its_chances(seed: int) -> None:
     planner = Planner(random_inputs(seed, 0.6, nodes=6))
     plan = planner.plan()
-    tables = scheduling_tables(planner, len(plan.moves))
+    tables = planner.scheduling_tables(len(plan.moves))
     for move, planned in some_of(list(zip(plan.moves, planner.decided.moves, strict=True))):
-        explained = PodExplainer(planner.prepared, planned.candidate.row).explanation(planner)
+        pod = planned.candidate.row
+        explained = planner.explain(Subject("pod", row=pod))
+        assert isinstance(explained, PodExplanation)
         assert explained.table is not None
         shown = {node.node: node.probability for node in explained.table.nodes if node.probability}
         assert shown == pytest.approx(move.chances)

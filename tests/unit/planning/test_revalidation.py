@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
+from rebalancer.planning.planner import Planner
+from rebalancer.state.run_state import PastMove
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
@@ -36,9 +35,9 @@ def a_cluster(**changes: Any) -> PlanningInputs:
 
 def judged(node: str, **changes: Any) -> str | None:
     inputs = a_cluster(load={"warm": 20, "dark": UNKNOWN}, nodes=[*NODES, a_node("dark")], **changes)
-    prepared = prepare(inputs)
-    plan = build_plan(prepared, search(prepared))
-    return check_landing(prepared, plan, plan.moves[0], node)
+    planner = Planner(inputs)
+    plan = planner.plan()
+    return planner.landed_well(plan, plan.moves[0], node)
 
 
 def test_a_landing_elsewhere_that_is_good_as_well_is_acceptable() -> None:
@@ -65,8 +64,10 @@ def the_moves() -> tuple[Move, ...]:
     return plan_of(a_cluster()).moves
 
 
-def failing(inputs: PlanningInputs, moves: tuple[Move, ...] | None = None, **made: Any) -> dict[str, str]:
-    found = revalidate_moves(inputs, moves or the_moves(), **made).verdicts
+def failing(
+    inputs: PlanningInputs, moves: tuple[Move, ...] | None = None, made: Sequence[PastMove] = ()
+) -> dict[str, str]:
+    found = Planner(inputs, RunSoFar(moved=tuple(made))).recheck(moves or the_moves())
     return {uid.removeprefix("uid-default-"): said for uid, said in found.items() if isinstance(said, str)}
 
 
@@ -120,7 +121,7 @@ def test_a_pod_whose_node_is_below_its_threshold_but_not_cool_still_moves() -> N
 def test_its_reason_then_names_the_level_that_is_above_coolto() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=40), a_node("cold", cpu=80), a_node("small")]
     inputs = a_cluster(nodes=nodes, load={"hot": 70}, pod_load={"web-0": 2.0})
-    (now,) = revalidate_moves(inputs, the_moves()).verdicts.values()
+    (now,) = Planner(inputs).recheck(the_moves()).values()
 
     assert isinstance(now, Move)
     assert now.because.startswith(
@@ -170,7 +171,7 @@ def several() -> PlanningInputs:
 def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=40), a_node("cold", cpu=80), a_node("small")]
     (move,) = the_moves()
-    (now,) = revalidate_moves(a_cluster(nodes=nodes), [move]).verdicts.values()
+    (now,) = Planner(a_cluster(nodes=nodes)).recheck([move]).values()
     assert [landing.node for landing in move.landings] == ["cool"]
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
@@ -197,7 +198,7 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
     )
     (move,) = plan_of(inputs).moves
     stale = with_scheduler(inputs, stale_views=(seen(hot=95, a=30, b=20),))
-    (now,) = revalidate_moves(stale, [move]).verdicts.values()
+    (now,) = Planner(stale).recheck([move]).values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
     assert [landing.node for landing in now.landings] == ["a", "b"]
@@ -220,9 +221,7 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    (holding,) = revalidate_moves(
-        with_scheduler(inputs, stale_views=(first, between)), [move]
-    ).verdicts.values()
+    (holding,) = Planner(with_scheduler(inputs, stale_views=(first, between))).recheck([move]).values()
     assert isinstance(holding, Move)
     assert [landing.node for landing in holding.landings] == ["a", "b"]
 
@@ -245,9 +244,9 @@ def test_a_move_that_no_longer_holds_leaves_the_others_as_they_are() -> None:
     assert failing(inputs, moves) == {"web-1": "the pod is gone"}
 
 
-def two_moves_to_one_node() -> tuple[PreparedInputs, Plan]:
+def two_moves_to_one_node() -> tuple[Planner, Plan]:
     """Two hot nodes, each sends a pod to cool: there both leave no room for a third."""
-    prepared = prepare(
+    planner = Planner(
         planning_inputs(
             [a_node("h1"), a_node("h2"), a_node("cool", cpu=8), a_node("other", cpu=8, labels={"x": "y"})],
             [a_workload("one", ["h1"], cpu="3500m"), a_workload("two", ["h2"], cpu="3400m")],
@@ -255,26 +254,26 @@ def two_moves_to_one_node() -> tuple[PreparedInputs, Plan]:
             policy=a_policy(execution={"firstWave": 1, "waveSize": 1}),
         )
     )
-    return prepared, build_plan(prepared, search(prepared))
+    return planner, planner.plan()
 
 
 def test_moves_that_are_not_made_yet_do_not_count_against_a_landing() -> None:
-    prepared, plan = two_moves_to_one_node()
+    planner, plan = two_moves_to_one_node()
     first, second = plan.moves
     assert (first.wave, second.wave) == (1, 2)
     where_the_second_goes = second.landings[0].node
-    assert check_landing(prepared, plan, first, where_the_second_goes) is None
+    assert planner.landed_well(plan, first, where_the_second_goes) is None
 
 
 def test_moves_that_are_made_count_where_they_have_landed() -> None:
-    prepared, plan = two_moves_to_one_node()
+    planner, plan = two_moves_to_one_node()
     first, second = plan.moves
     target = second.landings[0].node
     made = a_past_move(uid=first.pod.uid, from_node=first.from_node, to_node=target, load=first.load)
-    assert "would be at" in (check_landing(prepared, plan, second, target, [made]) or "")
+    assert "would be at" in (planner.landed_well(plan, second, target, [made]) or "")
 
 
-def two_equal_pods(cool: int = 24) -> PreparedInputs:
+def two_equal_pods(cool: int = 24) -> Planner:
     """Two pods of 9 points each may leave a hot node for one of two that are equal to the scheduler."""
     nodes = [a_node(name, cpu=64, memory="256Gi") for name in ("hot", "b", "c")]
     small = [a_workload(name, ["hot"], cpu="50m", memory="64Mi") for name in ("one", "two")]
@@ -284,14 +283,14 @@ def two_equal_pods(cool: int = 24) -> PreparedInputs:
     loads = {name: 64 * percent / 100 for name, percent in points.items()}
     policy = a_policy(execution={"firstWave": 5, "waveSize": 5})
     inputs = planning_inputs(nodes, [*small, *rest], pod_load=loads, policy=policy)
-    return prepare(with_scheduler(inputs, version="1.35"))
+    return Planner(with_scheduler(inputs, version="1.35"))
 
 
 STAYING = {"hot": "6", "b": "1", "c": "1"}
 
 
 def two_moves() -> tuple[Move, Move]:
-    first, second = build_plan(two_equal_pods(), search(two_equal_pods())).moves
+    first, second = two_equal_pods().plan().moves
     assert first.wave == second.wave
     assert {landing.node for landing in second.landings} == {"b", "c"}
     return first, second
@@ -300,7 +299,7 @@ def two_moves() -> tuple[Move, Move]:
 def test_the_next_move_goes_where_the_last_one_went_for_as_long_as_that_is_best() -> None:
     first, second = two_moves()
     for node in ("b", "c"):
-        now = next_in_wave(two_equal_pods(), [(first, node)], second)
+        now = two_equal_pods().next_in_wave([(first, node)], second)
         assert isinstance(now, Move)
         assert now.landings[0].node == node
         assert now.landings[0].probability > 0.9
@@ -309,16 +308,16 @@ def test_the_next_move_goes_where_the_last_one_went_for_as_long_as_that_is_best(
 def test_the_next_move_is_judged_by_where_the_last_one_is_though_the_plan_listed_that() -> None:
     """Nothing goes on to a node that the pod before it has filled, in a wave that was good when planned."""
     first, second = two_moves()
-    said = next_in_wave(two_equal_pods(cool=65), [(first, "b")], second)
+    said = two_equal_pods(cool=65).next_in_wave([(first, "b")], second)
     assert said == (
         "NoBetterLanding: may land (95%) where it must not: b would be at 83.0 % cpu, hot above 80.0 %"
     )
-    assert isinstance(next_in_wave(two_equal_pods(cool=65), [], second), Move)
+    assert isinstance(two_equal_pods(cool=65).next_in_wave([], second), Move)
 
 
 def test_nothing_follows_a_landing_on_a_node_that_came_meanwhile() -> None:
     first, second = two_moves()
-    said = next_in_wave(two_equal_pods(), [(first, "new")], second)
+    said = two_equal_pods().next_in_wave([(first, "new")], second)
     assert said == "default/one-0 landed on new, which was not there when the wave began"
 
 
@@ -326,12 +325,12 @@ def test_what_the_cluster_shows_already_is_not_counted_again() -> None:
     """The first pod had left when the cluster was read, and its replacement is one of the pods there."""
     first, second = two_moves()
     before = replace(first, pod=replace(first.pod, uid="of a pod that is gone"))
-    now = next_in_wave(two_equal_pods(cool=65), [(before, "b")], second)
+    now = two_equal_pods(cool=65).next_in_wave([(before, "b")], second)
     assert isinstance(now, Move)
-    assert now == next_in_wave(two_equal_pods(cool=65), [], second)
+    assert now == two_equal_pods(cool=65).next_in_wave([], second)
 
 
 def test_a_pod_that_is_gone_is_not_moved_next() -> None:
     _, second = two_moves()
     gone = replace(second, pod=replace(second.pod, uid="other"))
-    assert next_in_wave(two_equal_pods(), [], gone) == POD_GONE
+    assert two_equal_pods().next_in_wave([], gone) == POD_GONE

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import POD_GONE, Move, Progress
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import next_in_wave, revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_budget, a_node
 from tests.rows import rows
@@ -35,7 +34,7 @@ def evicted(moves: Sequence[Move], read: Callable[[list[Move]], PlanningInputs])
     while left:
         wave = left[0].wave
         progress = Progress(made=made, left=left)
-        verdicts = revalidate_moves(read(made), left, (), progress, through=wave).verdicts
+        verdicts = Planner(read(made)).recheck(left, progress, through=wave)
         found = [verdicts.get(move.pod.uid, move) for move in left]
         left = [verdict for verdict in found if isinstance(verdict, Move)]
         made += [move for move in left if move.wave == wave]
@@ -48,7 +47,7 @@ def test_moves_of_later_waves_are_judged_when_it_is_their_turn_unless_their_pods
     gone = a_workload("web", ["hot"] * 9)
     del gone.pods[2]
     inputs = planning_inputs([a_node("hot", cpu=10), a_node("cool", cpu=100)], [gone], load={"hot": 90})
-    verdicts = revalidate_moves(inputs, moves, through=1).verdicts
+    verdicts = Planner(inputs).recheck(moves, through=1)
 
     assert len(moves) > 2
     assert isinstance(verdicts[moves[0].pod.uid], Move)
@@ -65,12 +64,12 @@ def test_all_moves_are_judged_where_some_hold_only_together(policy: dict[str, An
         moves = (replace(moves[0], makes_room_for=moves[-1].pod.uid), *moves[1:])
 
     assert len(moves) > 2
-    assert set(revalidate_moves(inputs, moves, through=1).verdicts) == {move.pod.uid for move in moves}
+    assert set(Planner(inputs).recheck(moves, through=1)) == {move.pod.uid for move in moves}
 
 
 def test_all_moves_are_judged_of_a_plan_that_does_not_say_whose_wish_they_are() -> None:
     moves = [replace(move, strategy="") for move in plan_of(several()).moves]
-    assert set(revalidate_moves(several(), moves, through=1).verdicts) == {move.pod.uid for move in moves}
+    assert set(Planner(several()).recheck(moves, through=1)) == {move.pod.uid for move in moves}
 
 
 def scaled(replicas: int, moved: int = 0, **limits: Any) -> PlanningInputs:
@@ -129,28 +128,26 @@ def test_a_plan_says_the_risk_of_each_move() -> None:
 
 
 def test_within_a_wave_limits_and_confidence_count_what_was_made_before() -> None:
-    limited = prepare(scaled(10, perWorkload=2))
+    limited = Planner(scaled(10, perWorkload=2))
     first, second, third = plan_of(scaled(10)).moves[:3]
 
     landed = [(first, "cool")]
-    assert isinstance(next_in_wave(limited, landed, second, Progress(made=[first])), Move)
-    assert "perWorkload 2" in str(next_in_wave(limited, landed, third, Progress(made=[second, first])))
+    assert isinstance(limited.next_in_wave(landed, second, Progress(made=[first])), Move)
+    assert "perWorkload 2" in str(limited.next_in_wave(landed, third, Progress(made=[second, first])))
 
-    sure = prepare(sampled(5, 0.955))
+    sure = Planner(sampled(5, 0.955))
     first, second, third = plan_of(sampled(0, 0.955)).moves[:3]
     risky = replace(second, risk=0.03)
     landed = [(first, "n100")]
-    assert isinstance(next_in_wave(sure, landed, third, Progress(made=[first])), Move)
-    verdict = next_in_wave(sure, landed, third, Progress(made=[risky, first]))
+    assert isinstance(sure.next_in_wave(landed, third, Progress(made=[first])), Move)
+    verdict = sure.next_in_wave(landed, third, Progress(made=[risky, first]))
     assert "confidence of 95.50% leaves no room" in str(verdict)
 
 
 def test_a_move_that_is_looked_at_just_before_it_is_made_does_not_count_as_made() -> None:
     moves = plan_of(scaled(10)).moves
     progress = Progress(made=moves[:1], left=moves[1:])
-    assert isinstance(
-        revalidate_moves(scaled(10, perWorkload=1), moves[:1], (), progress).verdicts[moves[0].pod.uid], Move
-    )
+    assert isinstance(Planner(scaled(10, perWorkload=1)).recheck(moves[:1], progress)[moves[0].pod.uid], Move)
 
 
 def test_the_rest_of_a_node_stays_where_an_eviction_was_refused_and_pods_move_only_together() -> None:
@@ -159,9 +156,9 @@ def test_the_rest_of_a_node_stays_where_an_eviction_was_refused_and_pods_move_on
     progress = Progress(kept=[refused], left=[first, third])
     together = "it would move only together with default/web-1, which stays"
 
-    assert together in str(revalidate_moves(inputs, [first, third], (), progress).verdicts[third.pod.uid])
-    assert together in str(next_in_wave(prepare(inputs), [], third, progress))
-    assert isinstance(next_in_wave(prepare(inputs), [], third, Progress(left=[first, third])), Move)
+    assert together in str(Planner(inputs).recheck([first, third], progress)[third.pod.uid])
+    assert together in str(Planner(inputs).next_in_wave([], third, progress))
+    assert isinstance(Planner(inputs).next_in_wave([], third, Progress(left=[first, third])), Move)
 
 
 def emptying(made: Sequence[Move] = (), **change: Any) -> PlanningInputs:
@@ -204,15 +201,15 @@ def test_a_pod_that_is_looked_at_alone_does_not_go_to_a_node_that_is_to_be_empti
     left = [move for move in moves if move.pod.name not in ("a-0", "b-0")]
     inputs, taken = emptying([a]), "n2 is empty, or is to be emptied"
 
-    alone = revalidate_moves(inputs, [b], (), Progress(made=[a, b], left=left)).verdicts[b.pod.uid]
+    alone = Planner(inputs).recheck([b], Progress(made=[a, b], left=left))[b.pod.uid]
     assert taken in str(alone)
-    assert taken in str(next_in_wave(prepare(inputs), [(a, "n3")], b, Progress(made=[a], left=[b, *left])))
+    assert taken in str(Planner(inputs).next_in_wave([(a, "n3")], b, Progress(made=[a], left=[b, *left])))
 
 
 def test_a_node_is_not_emptied_any_more_once_another_pod_is_there() -> None:
     moves = plan_of(emptying()).moves
     new = emptying(more=[a_workload("new", ["n1"])])
-    found = {uid: str(found) for uid, found in revalidate_moves(new, moves).verdicts.items()}
+    found = {uid: str(found) for uid, found in Planner(new).recheck(moves).items()}
 
     assert (
         found["uid-default-a-0"] == found["uid-default-b-0"] == "NotNeeded: its node is not emptied any more"

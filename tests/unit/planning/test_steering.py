@@ -16,11 +16,9 @@ from rebalancer.planning.builder import AcceptedMove, PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.plan import Move, Plan
-from rebalancer.planning.planner import Planner, search
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import NotMoved
-from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.taints import KARPENTER_LABEL, TAINT_KEY, as_a_run_has_them, left_behind
 from tests.builders import a_node, a_snapshot
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
@@ -122,8 +120,8 @@ def test_in_a_wave_that_is_under_way_the_taints_are_what_they_are() -> None:
     (move,) = Planner(inputs).plan().moves
 
     def verdict(tainted: tuple[str, ...] | None) -> str | Move:
-        judged = revalidate_moves(inputs, [move], so_far=RunSoFar(tainted=tainted))
-        return judged.verdicts[move.pod.uid]
+        judged = Planner(inputs, RunSoFar(tainted=tainted)).recheck([move])
+        return judged[move.pod.uid]
 
     assert isinstance(verdict(None), Move), "before the wave they are chosen anew"
     kept = verdict(("hot", "warm"))
@@ -148,8 +146,9 @@ def steering(seed: int, version: str) -> PlanningInputs:
 def test_each_landing_of_a_wave_holds_with_all_its_taints_and_none_of_them_could_be_left_out(
     seed: int, version: str
 ) -> None:
-    prepared = Planner(steering(seed, version)).prepared
-    found = search(prepared)
+    planner = Planner(steering(seed, version))
+    prepared = planner.prepared
+    found = planner.decided
     builder = found.builder.anew(prepared, found.scenarios.most)
     names = prepared.nodes.names
     tainted_waves = 0
@@ -205,9 +204,10 @@ def test_a_wave_takes_no_move_whose_taints_would_change_where_others_of_it_land(
 
 
 def test_prepared_inputs_have_no_taint_of_a_plan() -> None:
-    prepared = prepare(beside_a_warm_node(cool={"taints": [OURS]}))
+    planner = Planner(beside_a_warm_node(cool={"taints": [OURS]}))
+    prepared = planner.prepared
 
     assert all(not node.spec.taints for node in prepared.nodes.records)
-    assert build_plan(prepared, search(prepared)).tainted == {1: AVOIDED}
+    assert planner.plan().tainted == {1: AVOIDED}
     assert prepared.state.added_soft_taint is None
     assert np.isfinite(prepared.usage[NodeRow(0)]).any()

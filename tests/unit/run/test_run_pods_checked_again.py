@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.planning.inputs import RunSoFar
 from rebalancer.planning.plan import Move, Progress
+from rebalancer.planning.planner import Planner
 from rebalancer.run import run
 from rebalancer.run.memory import RunMemory
 from tests.unit.execution.builders import a_move, an_observed_pod
@@ -57,10 +58,10 @@ def a_replanner(first: Any, clock: float, *later: Any) -> Any:
     replanner: Any = run._Replanner(
         cast("Any", planned),
         RunMemory(None, None),
-        lambda _state, _made: readings.popleft(),
+        lambda _state, _so_far: readings.popleft(),
         clock=lambda: clock,
     )
-    replanner._planner = lambda _state, _made: SimpleNamespace(inputs=readings.popleft(), so_far=RunSoFar())
+    replanner._planner = lambda _state, _so_far: Planner(readings.popleft())
     return replanner
 
 
@@ -84,8 +85,7 @@ def test_a_pod_that_changed_is_judged_although_another_one_was_read_again_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     web = a_move("web")
-    found = SimpleNamespace(prepared=None, verdicts={web.pod.uid: web})
-    monkeypatch.setattr(run, "revalidate_moves", lambda *_given, **_named: found)
+    monkeypatch.setattr(Planner, "recheck", lambda *_given, **_named: {web.pod.uid: web})
     first, second = read(EVENING, {}, web=1, db=1), read(EVENING, {}, web=2, db=2)
     replanner = a_replanner(first, EVENING, second)
 
@@ -100,10 +100,10 @@ def test_what_a_move_was_checked_with_is_let_go_once_another_was_read_again(
 ) -> None:
     web, db = a_move("web"), a_move("db")
 
-    def revalidated(_inputs: Any, moves: Sequence[Move], *_given: Any, **_named: Any) -> SimpleNamespace:
-        return SimpleNamespace(prepared=None, verdicts={move.pod.uid: move for move in moves})
+    def recheck(_planner: Planner, moves: Sequence[Move], *_given: Any, **_named: Any) -> dict[str, Move]:
+        return {move.pod.uid: move for move in moves}
 
-    monkeypatch.setattr(run, "revalidate_moves", revalidated)
+    monkeypatch.setattr(Planner, "recheck", recheck)
     second = read(EVENING, {}, web=2, db=2)
     replanner = a_replanner(read(EVENING, {}, web=1, db=1), EVENING, second, read(EVENING, {}, web=2, db=3))
     held = weakref.ref(second)

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import MAX_WAITING_CLASSES
-from rebalancer.planning.planner import search
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
@@ -95,9 +95,9 @@ def test_pending_pods_that_a_node_never_admits_cost_no_placement_there() -> None
     def placements(*waiting_for_gpu: Workload) -> int:
         web = a_workload("web", ["a"] * 9)
         nodes = [a_node("a", cpu=10), a_node("b", cpu=20)]
-        return search(
-            prepare(planning_inputs(nodes, [web, *waiting_for_gpu]))
-        ).builder.evaluator.placements.computed
+        return Planner(
+            planning_inputs(nodes, [web, *waiting_for_gpu])
+        ).decided.builder.evaluator.placements.computed
 
     jobs = [waiting(f"job-{number}", cpu="1", nodeSelector={"gpu": str(number)}) for number in range(20)]
     assert placements(*jobs) == placements()

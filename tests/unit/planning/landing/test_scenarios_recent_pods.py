@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
@@ -110,7 +110,7 @@ def test_pods_that_we_moved_are_corrected_by_the_record_of_the_move_alone() -> N
 
 def test_moves_of_this_run_are_not_taken_for_load_that_others_brought() -> None:
     ours = a_past_move(controller_uid="uid-default-ReplicaSet-burst", evicted_at=NOW - 62, landed_at=NOW - 60)
-    assert added(prepare(inputs(burst(1)), made=[ours]), "b") == 0
+    assert added(prepare(inputs(burst(1)), RunSoFar(moved=(ours,))), "b") == 0
 
 
 @pytest.mark.parametrize("statistic", ["p95", "max"])

@@ -17,10 +17,11 @@ from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
-from rebalancer.planning.planner import follow_all, search
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.search import follow_all
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.scheduling.framework.start_index import RACED
 from tests.builders import a_node
@@ -104,8 +105,9 @@ def carried_out(prepared: PreparedInputs, plan: PartialPlan, start: int) -> tupl
 @given(CLUSTERS)
 @settings(max_examples=examples(25), deadline=None)
 def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -> None:
-    prepared = prepare(cluster.inputs())
-    plan = search(prepared)
+    planner = Planner(cluster.inputs())
+    prepared = planner.prepared
+    plan = planner.decided
     nodes = len(prepared.nodes)
     found = [carried_out(prepared, plan, start) for start in range(nodes)]
     expected = {landed: count / nodes for landed, count in Counter(landed for landed, _ in found).items()}
@@ -145,7 +147,7 @@ def test_where_a_node_is_made_cool_or_left_alone_a_move_that_falls_out_takes_its
 
 
 def test_chances_of_a_later_move_are_those_of_all_equal_nodes() -> None:
-    plan = search(prepare(Tied(1, [(30, "1")] * 39, 9, "50m", 5).inputs()))
+    plan = Planner(Tied(1, [(30, "1")] * 39, 9, "50m", 5).inputs()).decided
     last = plan.moves[-1].evaluation.landings()
     assert len(last.rows) == 39
     # Each start leads to a node of its own, but the hot one's to the next; a tenth is a race among all.
@@ -160,12 +162,13 @@ def test_a_plan_says_where_not_all_that_equal_nodes_lead_to_was_followed() -> No
     wish = Wish("hotNodes", prepared.cooler_node, "")
     assert builder.try_move(prepared.candidate(pod, wish)) is None
     decided = PartialPlan(builder, {})
-    rough = [text for text in build_plan(prepared, decided).warnings if "equal nodes" in text]
+    strategies = strategies_of(prepared)
+    rough = [text for text in build_plan(prepared, decided, strategies).warnings if "equal nodes" in text]
     assert rough == [
         "chances of landings are approximate: the plan follows only 8 of the ways in which equal nodes may "
         "be chosen"
     ]
-    followed = build_plan(prepared, follow_all(prepared, decided, strategies_of(prepared)))
+    followed = build_plan(prepared, follow_all(prepared, decided, strategies), strategies)
     assert not [text for text in followed.warnings if "equal nodes" in text]
     assert len(followed.moves[0].landings) == 14
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from rebalancer.errors import InputError
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.taints import EMPTIED, reopened
 from rebalancer.policy.policy_file import load_policy
@@ -398,9 +398,9 @@ def test_a_price_of_the_policy_is_a_finite_number_of_0_or_more(price: float) -> 
 def test_before_a_later_wave_the_node_is_still_one_to_be_emptied(packing: Any) -> None:
     before = inputs(packing, USUAL, settings={"maxNodes": 1})
     plan = plan_of(before)
-    verdicts = revalidate_moves(before, plan.moves).verdicts
+    verdicts = Planner(before).recheck(plan.moves)
     assert all(not isinstance(verdict, str) for verdict in verdicts.values())
-    assert check_landing(prepare(before), plan, plan.moves[0], "a") is not None
+    assert Planner(before).landed_well(plan, plan.moves[0], "a") is not None
 
 
 def test_where_one_pod_of_a_node_may_not_leave_any_more_the_others_stay_too(packing: Any) -> None:
@@ -410,7 +410,7 @@ def test_where_one_pod_of_a_node_may_not_leave_any_more_the_others_stay_too(pack
     assert set(moved(plan)) == {"web-0", "api-0"}
 
     held = a_workload("api", ["a"], cpu="200m", annotations={"karpenter.sh/do-not-disrupt": "true"})
-    verdicts = revalidate_moves(inputs(packing, [web, held, full], nodes), plan.moves).verdicts
+    verdicts = Planner(inputs(packing, [web, held, full], nodes)).recheck(plan.moves)
     by_name = {move.pod.name: verdicts[move.pod.uid] for move in plan.moves}
     assert str(by_name["api-0"]).startswith("Annotation: ")
     assert by_name["web-0"] == "Group: it would move only together with default/api-0, which stays"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.plan import Move
-from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
@@ -89,7 +89,7 @@ def test_a_later_plan_leaves_nodes_alone_that_another_strategy_moved_pods_from()
 def test_no_more_pods_leave_a_node_that_its_owner_keeps_by_now(of_a: Mapping[str, Mapping[str, str]]) -> None:
     other = {"matchExpressions": [{"key": "pool", "operator": "DoesNotExist"}]}
     (move,) = plan_of(read_after(maxNodes=1, nodeSelector=other)).moves
-    found = revalidate_moves(read_after(of_a=of_a, maxNodes=1, nodeSelector=other), [move]).verdicts
+    found = Planner(read_after(of_a=of_a, maxNodes=1, nodeSelector=other)).recheck([move])
 
     assert found == {move.pod.uid: "NotNeeded: its node is not emptied any more"}
 
@@ -100,7 +100,7 @@ def test_no_more_pods_leave_nodes_once_fewer_than_are_kept_would_stay_in_use(
 ) -> None:
     """Two of five are emptied and three are kept, when another one is removed."""
     moves = plan_of(read_after(keep=3)).moves
-    found = revalidate_moves(read_after(gone=gone, keep=3), moves).verdicts.values()
+    found = Planner(read_after(gone=gone, keep=3)).recheck(moves).values()
 
     assert [move.from_node for move in moves] == ["a", "b"]
     assert [isinstance(verdict, Move) for verdict in found] == [goes_on] * 2

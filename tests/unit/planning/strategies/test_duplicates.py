@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
@@ -187,7 +186,7 @@ def test_a_pod_whose_turn_the_limit_of_the_run_leaves_to_later_runs_is_explained
     case = inputs(web("aaab"), policy=policy)
     (first,) = plan_of(case).moves
     other = next(name for name in ("web-0", "web-1", "web-2") if name != first.pod.name)
-    found = explain(Planner(case), find_subject(case.snapshot, f"pod/default/{other}"))
+    found = Planner(case).explain(find_subject(case.snapshot, f"pod/default/{other}"))
 
     assert isinstance(found, PodExplanation)
     assert found.verdict == "Limit"
@@ -199,8 +198,8 @@ def test_a_pod_whose_turn_the_limit_of_the_run_leaves_to_later_runs_is_explained
 def test_before_a_later_wave_a_node_that_runs_its_share_by_then_keeps_its_pods() -> None:
     moves = plan(web("aab")).moves
 
-    assert revalidate_moves(inputs(web("aab")), moves).verdicts == {moves[0].pod.uid: moves[0]}
-    assert revalidate_moves(inputs(web("acb")), moves).verdicts == {
+    assert Planner(inputs(web("aab"))).recheck(moves) == {moves[0].pod.uid: moves[0]}
+    assert Planner(inputs(web("acb"))).recheck(moves) == {
         moves[0].pod.uid: "NotNeeded: its node runs no more than an even share of them any more"
     }
 

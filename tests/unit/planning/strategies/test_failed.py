@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.plan import Plan, decode, encode
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import schema
 from rebalancer.policy.schema import RebalancePolicy
@@ -198,7 +199,7 @@ def test_its_settings_are_in_the_schema() -> None:
 
 def explained(pod: str, **settings: Any) -> PodExplanation:
     case = inputs(a_failed_pod("web-x", reason="Evicted"), **settings)
-    found = explain(case, find_subject(case.snapshot, f"pod/default/{pod}"))
+    found = Planner(case).explain(find_subject(case.snapshot, f"pod/default/{pod}"))
     assert isinstance(found, PodExplanation)
     return found
 
@@ -234,7 +235,7 @@ def test_a_pod_that_is_removed_although_nothing_controls_it_is_not_explained_as_
     found = inputs(a_failed_pod(owner=""), barePods=True)
     assert removed(plan_of(found)) == ["web-x"]
 
-    explained = explain(found, find_subject(found.snapshot, "pod/default/web-x"))
+    explained = Planner(found).explain(find_subject(found.snapshot, "pod/default/web-x"))
 
     assert isinstance(explained, PodExplanation)
     assert (explained.verdict, explained.evictable, explained.refusals) == ("Removed", True, ())

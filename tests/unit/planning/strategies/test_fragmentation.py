@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from rebalancer.planning.plan import Plan, Progress
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.planner import Planner
 from tests.builders import a_node
 from tests.rows import rows
 from tests.unit.planning.builders import (
@@ -101,8 +99,9 @@ def test_one_pod_moves_and_the_pending_pod_fits_on_its_node() -> None:
 
 
 def test_the_scheduler_places_the_pending_pod_there_in_every_scenario() -> None:
-    prepared = prepare(inputs(pending()))
-    found = search(prepared)
+    planner = Planner(inputs(pending()))
+    prepared = planner.prepared
+    found = planner.decided
     big = prepared.pods.names.index("big-0")
 
     assert {item.after_termination.node[big] for item in found.scenarios.all} == {prepared.nodes.row["a"]}
@@ -259,16 +258,13 @@ def test_a_deferred_resize_gets_room_on_its_own_node() -> None:
 
 def test_before_a_later_wave_it_looks_whether_the_room_is_still_needed() -> None:
     plan = planned(pending())
-    assert all(
-        not isinstance(item, str)
-        for item in revalidate_moves(inputs(pending()), plan.moves).verdicts.values()
-    )
+    assert all(not isinstance(item, str) for item in Planner(inputs(pending())).recheck(plan.moves).values())
 
     placed = inputs(a_workload("big", ["c"], cpu="100m"))
-    assert all(isinstance(item, str) for item in revalidate_moves(placed, plan.moves).verdicts.values())
+    assert all(isinstance(item, str) for item in Planner(placed).recheck(plan.moves).values())
 
     gone = "NotNeeded: the pod for which it would make room is gone"
-    assert set(revalidate_moves(inputs(), plan.moves).verdicts.values()) == {gone}
+    assert set(Planner(inputs()).recheck(plan.moves).values()) == {gone}
 
 
 def two_rooms(wave: int, *, api: str = "a") -> Any:
@@ -292,7 +288,7 @@ def two_rooms(wave: int, *, api: str = "a") -> Any:
 @pytest.mark.parametrize("wave", [1000, 1])
 def test_room_for_a_second_pod_is_still_made_before_the_first_one_has_taken_its_own(wave: int) -> None:
     moves = plan_of(two_rooms(wave)).moves
-    found = revalidate_moves(two_rooms(wave), moves).verdicts
+    found = Planner(two_rooms(wave)).recheck(moves)
 
     assert {move.pod.name for move in moves} == {"api-0", "job-0"}
     landings = {uid: item if isinstance(item, str) else item.landings for uid, item in found.items()}
@@ -301,7 +297,7 @@ def test_room_for_a_second_pod_is_still_made_before_the_first_one_has_taken_its_
 
 def test_the_second_wave_goes_on_while_the_pod_of_the_first_one_is_not_bound_yet() -> None:
     first, second = plan_of(two_rooms(1)).moves
-    found = revalidate_moves(two_rooms(1, api="b"), [second]).verdicts[second.pod.uid]
+    found = Planner(two_rooms(1, api="b")).recheck([second])[second.pod.uid]
 
     assert first.pod.name == "api-0"
     assert not isinstance(found, str)
@@ -339,7 +335,7 @@ def test_what_makes_room_together_stays_together_before_a_later_wave() -> None:
     assert {move.pod.name for move in moves} == {"api-0", "job-0"}
 
     for keeps in ("api", "job"):
-        found = revalidate_moves(two_leave(keeps), moves).verdicts
+        found = Planner(two_leave(keeps)).recheck(moves)
         assert all(isinstance(verdict, str) for verdict in found.values()), found
 
 
@@ -347,13 +343,9 @@ def test_what_makes_room_together_stays_together_before_a_later_wave() -> None:
 def test_no_more_pods_leave_for_one_that_would_not_fit_then_as_another_took_its_room(cpu: str) -> None:
     first, second = plan_of(two_leave()).moves
     late = a_workload("late", ["a"], cpu=cpu)
-    found = revalidate_moves(
-        two_leave("", first.pod.workload.partition("/")[2], late),
-        [second],
-        (),
-        Progress(made=[first], left=[second]),
-        through=2,
-    ).verdicts[second.pod.uid]
+    found = Planner(two_leave("", first.pod.workload.partition("/")[2], late)).recheck(
+        [second], Progress(made=[first], left=[second]), through=2
+    )[second.pod.uid]
 
     says = "NotNeeded: Pending default/big-0 would not fit on a without it either"
     assert (found == says) is (cpu == "600m")

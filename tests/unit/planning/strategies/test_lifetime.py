@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning.explanation import NodeExplanation, WorkloadExplanation, explain
+from rebalancer.planning.explanation import NodeExplanation, WorkloadExplanation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Change, Plan
-from rebalancer.planning.planner import Planner, search
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
@@ -85,11 +82,11 @@ def test_the_new_pod_may_run_on_the_node_that_the_old_one_leaves() -> None:
 def test_a_landing_on_the_same_node_is_as_planned_and_one_that_heats_a_node_is_not() -> None:
     only_a = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
     case = inputs(a_workload("web", ["a"], created=OLD, spec=only_a), load={"b": 79.0})
-    prepared = prepare(case)
-    found = build_plan(prepared, search(prepared))
+    planner = Planner(case)
+    found = planner.plan()
 
-    assert check_landing(prepared, found, found.moves[0], "a") is None
-    assert "b would be at 104.0 % cpu" in (check_landing(prepared, found, found.moves[0], "b") or "")
+    assert planner.landed_well(found, found.moves[0], "a") is None
+    assert "b would be at 104.0 % cpu" in (planner.landed_well(found, found.moves[0], "b") or "")
 
 
 def test_a_landing_on_its_own_node_is_allowed_however_busy_that_is() -> None:
@@ -224,7 +221,7 @@ def test_a_pod_that_is_not_ready_is_replaced_though_its_workload_has_too_few_tha
     assert kept(found) == {"web-0": "UnreadyReplicas"}
     asked = inputs(workload)
     explained = [
-        explain(Planner(asked), find_subject(asked.snapshot, name)) for name in ("node/a", "rs/default/web")
+        Planner(asked).explain(find_subject(asked.snapshot, name)) for name in ("node/a", "rs/default/web")
     ]
     for answer in explained:
         assert isinstance(answer, NodeExplanation | WorkloadExplanation)
@@ -273,8 +270,8 @@ def test_before_a_later_wave_the_pod_is_looked_at_again() -> None:
     web = a_workload("web", ["a"], created=OLD)
     moves = plan(web).moves
 
-    assert revalidate_moves(inputs(web), moves).verdicts == {moves[0].pod.uid: moves[0]}
-    later = revalidate_moves(inputs(web, settings={"maxAge": "999h"}), moves).verdicts
+    assert Planner(inputs(web)).recheck(moves) == {moves[0].pod.uid: moves[0]}
+    later = Planner(inputs(web, settings={"maxAge": "999h"})).recheck(moves)
     assert later == {moves[0].pod.uid: "NotNeeded: its lifetime is not over any more"}
 
 

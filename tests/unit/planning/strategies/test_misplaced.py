@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.scheduling.registry import load_configuration
@@ -217,7 +217,7 @@ def test_a_misplaced_move_still_holds_before_its_wave_although_its_node_is_cool(
         [a_node("a"), a_node("b", labels={"disk": "ssd"})], [a_workload("web", ["a"], spec=SSD)], policy=ON
     )
     moves = plan_of(inputs).moves
-    assert list(revalidate_moves(inputs, moves).verdicts.values()) == list(moves)
+    assert list(Planner(inputs).recheck(moves).values()) == list(moves)
 
 
 # Soft rules.

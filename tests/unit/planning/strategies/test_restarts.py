@@ -6,7 +6,7 @@ from typing import Any
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node
@@ -136,7 +136,7 @@ def test_a_budget_that_allows_nothing_keeps_a_pod_that_is_ready() -> None:
 def test_before_a_later_wave_a_pod_that_was_replaced_meanwhile_stays() -> None:
     moves = plan(restarting("web", 130)).moves
 
-    assert revalidate_moves(inputs(restarting("web", 130)), moves).verdicts == {moves[0].pod.uid: moves[0]}
-    assert revalidate_moves(inputs(restarting("web", 3)), moves).verdicts == {
+    assert Planner(inputs(restarting("web", 130))).recheck(moves) == {moves[0].pod.uid: moves[0]}
+    assert Planner(inputs(restarting("web", 3))).recheck(moves) == {
         moves[0].pod.uid: "NotNeeded: it was not restarted so often, or is in none of the states any more"
     }

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.plan import Plan, decode, encode
-from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.strategies import STRATEGIES, label_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.subjects import find_subject
@@ -138,7 +138,7 @@ def test_nobody_lands_a_pod_where_another_strategy_would_move_it_on() -> None:
         found, alone = plan(policy=both), plan()
         red = plan(policy=a_policy(strategies={"team": {"team": "red"}, "keeper": True}))
         case = inputs(policy=both)
-        explained = explain(case, find_subject(case.snapshot, "pod/default/web-0"))
+        explained = Planner(case).explain(find_subject(case.snapshot, "pod/default/web-0"))
 
     refused = "b is not for team blue, so keeper would move pods again"
     assert set(moved(alone)) == {"api-0", "web-0"}
@@ -182,7 +182,8 @@ def test_it_reports_on_itself_in_the_plan() -> None:
 def test_an_explanation_says_who_wishes_to_move_a_pod() -> None:
     case = inputs()
     explanations = {
-        name: explain(case, find_subject(case.snapshot, f"pod/default/{name}")) for name in ("web-0", "db-0")
+        name: Planner(case).explain(find_subject(case.snapshot, f"pod/default/{name}"))
+        for name in ("web-0", "db-0")
     }
 
     web, db = explanations["web-0"], explanations["db-0"]
@@ -194,21 +195,17 @@ def test_an_explanation_says_who_wishes_to_move_a_pod() -> None:
 
 def test_before_a_later_wave_it_is_asked_again() -> None:
     moves = plan().moves
-    again = revalidate_moves(inputs(), moves).verdicts
+    again = Planner(inputs()).recheck(moves)
     assert [type(item) for item in again.values()] == [type(moves[0])] * 2
 
     changed = inputs(policy=a_policy(strategies={"team": {"team": "red"}}))
-    assert set(revalidate_moves(changed, moves).verdicts.values()) == {
-        "NotNeeded: the reason to move it is gone"
-    }
+    assert set(Planner(changed).recheck(moves).values()) == {"NotNeeded: the reason to move it is gone"}
 
 
 def test_a_move_of_a_plan_that_names_no_strategy_holds_for_any_wish() -> None:
     moves = [replace(move, strategy="") for move in plan().moves]
 
-    assert [type(item) for item in revalidate_moves(inputs(), moves).verdicts.values()] == [
-        type(moves[0])
-    ] * 2
+    assert [type(item) for item in Planner(inputs()).recheck(moves).values()] == [type(moves[0])] * 2
 
 
 def test_the_schema_of_policies_has_its_settings() -> None:

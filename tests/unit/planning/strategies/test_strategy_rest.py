@@ -15,7 +15,6 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
@@ -213,7 +212,7 @@ def test_on_an_unchanged_cluster_the_moves_of_every_strategy_still_hold(
     inputs = Running(*cluster, RUN[name]).inputs()
     moves = Planner(inputs).plan().moves
 
-    found = revalidate_moves(inputs, moves).verdicts
+    found = Planner(inputs).recheck(moves)
     assert {uid: verdict for uid, verdict in found.items() if isinstance(verdict, str)} == {}
-    one_by_one = [revalidate_moves(inputs, [move]).verdicts[move.pod.uid] for move in moves[:1]]
+    one_by_one = [Planner(inputs).recheck([move])[move.pod.uid] for move in moves[:1]]
     assert [verdict for verdict in one_by_one if isinstance(verdict, str)] == []

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.spread import SpreadConstraints
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import SubjectName, find_subject
 from tests.builders import a_budget, a_node
 from tests.rows import rows
@@ -165,9 +164,7 @@ def test_before_a_later_wave_pods_may_still_move_to_where_they_are_spread_more_e
     case = inputs("aaaaaaaab", spread(SOFT), nodes=nodes, strategies=BOTH)
     moves = plan_of(case).moves
 
-    assert [
-        str(item) for item in revalidate_moves(case, moves[2:]).verdicts.values() if isinstance(item, str)
-    ] == []
+    assert [str(item) for item in Planner(case).recheck(moves[2:]).values() if isinstance(item, str)] == []
 
 
 def test_min_domains_asks_for_domains_that_are_not_there() -> None:
@@ -272,7 +269,7 @@ def test_an_explanation_of_a_terminating_pod_does_not_take_it_away_from_its_doma
     found.pods[0]["metadata"]["deletionTimestamp"] = "2026-06-01T11:59:00Z"
     policy = a_policy(strategies={"topologySpread": True})
     of = planning_inputs(zones(), [found], policy=policy)
-    told = explain(Planner(of), find_subject(of.snapshot, SubjectName("pod", "default/web-0")))
+    told = Planner(of).explain(find_subject(of.snapshot, SubjectName("pod", "default/web-0")))
     assert isinstance(told, PodExplanation)
     assert told.table is not None
     assert {item.node: item.unacceptable for item in told.table.nodes} == {

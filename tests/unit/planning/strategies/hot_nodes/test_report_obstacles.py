@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.plan import Obstacle, Plan
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 from rebalancer.policy.schema import Protection, RebalancePolicy
@@ -138,8 +137,9 @@ def test_the_settings_of_reasons_are_keys_of_the_policy() -> None:
 def test_a_pod_on_no_node_keeps_no_node_hot() -> None:
     nodes = (a_node("cool", cpu=100), a_node("z", cpu=10))  # the last one is hot
     web, new = a_workload("web", ["z"] * 9, spec=ON_DISK), a_workload("new", [""], cpu="200")
-    prepared = prepare(planning_inputs(nodes, [web, new], policy=protecting("LocalStorage")))
-    found = search(prepared)
+    planner = Planner(planning_inputs(nodes, [web, new], policy=protecting("LocalStorage")))
+    prepared = planner.prepared
+    found = planner.decided
     pending = PodRow(prepared.pods.row["default", "new-0"])
     assert prepared.pods.node[pending] == -1
     why = NotMoved(Reason.LOCAL_STORAGE, "because", ("evictable.protect",))

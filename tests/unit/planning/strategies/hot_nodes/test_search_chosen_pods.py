@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import prepare
+from rebalancer.planning.planner import Planner
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     a_policy,
@@ -85,8 +84,9 @@ def test_without_partial_relief_a_node_that_cannot_cool_loses_nothing() -> None:
 
 def test_placements_are_left_out_of_the_state_they_were_tried_on() -> None:
     inputs = planning_inputs([a_node("hot"), a_node("cool")], [hot_pod()])
-    prepared = prepare(inputs)
-    found = search(prepared)
+    planner = Planner(inputs)
+    prepared = planner.prepared
+    found = planner.decided
     scenario, before = found.scenarios.all[0], prepared.schedulers.state
     assert found.moves == ()
     for state in (scenario.while_terminating, scenario.after_termination):

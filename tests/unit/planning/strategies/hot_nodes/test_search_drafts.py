@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
-from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.strategies.hot_nodes import drafts
 from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.state.run_state import RunState
@@ -106,10 +106,10 @@ def test_room_is_not_made_for_less_than_it_costs() -> None:
 def test_what_makes_room_moves_only_as_long_as_the_pod_does_for_which_it_does() -> None:
     inputs = room_on_a_cool_node()
     moves = plan_of(inputs).moves
-    assert all(isinstance(found, Move) for found in revalidate_moves(inputs, moves).verdicts.values())
-    assert isinstance(revalidate_moves(inputs, moves[:1]).verdicts[moves[0].pod.uid], Move)
+    assert all(isinstance(found, Move) for found in Planner(inputs).recheck(moves).values())
+    assert isinstance(Planner(inputs).recheck(moves[:1])[moves[0].pod.uid], Move)
     other = replace(moves[2], from_node="c")
-    verdicts = revalidate_moves(inputs, (*moves[:2], other)).verdicts
+    verdicts = Planner(inputs).recheck((*moves[:2], other))
     nobody = "NotNeeded: the pod for which it would make room does not move"
     assert [verdicts[move.pod.uid] for move in moves] == [nobody, nobody, "the pod runs on another node"]
 

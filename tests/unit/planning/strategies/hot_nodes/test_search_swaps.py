@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
-from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.strategies.hot_nodes import drafts
 from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from tests.builders import a_node
@@ -97,9 +97,9 @@ def test_the_first_pod_of_a_swap_fills_no_node_above_max_after(most: float) -> N
 def test_a_swap_holds_when_it_is_looked_at_again_and_not_without_its_second_pod() -> None:
     inputs = hot_by_cpu_and_by_memory(**LIKELY)
     moves = plan_of(inputs).moves
-    assert all(isinstance(found, Move) for found in revalidate_moves(inputs, moves).verdicts.values())
+    assert all(isinstance(found, Move) for found in Planner(inputs).recheck(moves).values())
     other = replace(moves[1], from_node="b")
-    verdicts = revalidate_moves(inputs, (moves[0], other)).verdicts
+    verdicts = Planner(inputs).recheck((moves[0], other))
     assert verdicts[moves[0].pod.uid] == "NotNeeded: the pod for which it would make room does not move"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.explanation import PodExplainer
+from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.subjects import Subject
 from tests.builders import a_node
 from tests.rows import rows
 from tests.unit.planning.builders import a_workload, planning_inputs
@@ -19,7 +19,9 @@ def scores(*sizes: int, containers: int = 3) -> dict[str, int]:
         node["status"]["images"] = [{"names": ["app:v1"], "sizeBytes": size}]
     spec = {"containers": [{"name": f"main-{number}", "image": "app:v1"} for number in range(containers)]}
     planner = Planner(planning_inputs(nodes, [a_workload("web", ["a"], spec=spec)]))
-    table = PodExplainer(planner.prepared, PodRow(0)).explanation(planner).table
+    explained = planner.explain(Subject("pod", row=0))
+    assert isinstance(explained, PodExplanation)
+    table = explained.table
     assert table is not None
     return {item.node: item.scores["ImageLocality"] for item in table.nodes}
 
