@@ -17,9 +17,9 @@ from bench.loaded_clusters import loaded_inputs
 from bench.random_clusters import NODES, random_inputs
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.planner import make_plan
+from rebalancer.planning.planner import Planner
 from rebalancer.policy.schema import LEVELS, SET_BY_LEVEL, RebalancePolicy
-from rebalancer.run.plan import plan_inputs
+from rebalancer.run.plan import planner_of
 
 
 def at_level(policy: RebalancePolicy, number: int) -> RebalancePolicy:
@@ -39,7 +39,7 @@ def clusters(options: argparse.Namespace) -> Mapping[str, Callable[[], PlanningI
     }
     if options.source is not None:
         recorded = PlanOptions(policy_path=options.policy, source=options.source)
-        chosen[str(options.source)] = partial(plan_inputs, recorded)
+        chosen[str(options.source)] = lambda: planner_of(recorded).inputs
     return chosen
 
 
@@ -56,7 +56,7 @@ def main() -> None:
         inputs = inputs_of()
         for number in LEVELS:
             began = time.process_time()
-            plan = make_plan(replace(inputs, policy=at_level(inputs.policy, number)))
+            plan = Planner(replace(inputs, policy=at_level(inputs.policy, number))).plan()
             seconds = time.process_time() - began
             benefit = plan.benefit
             left = 0.0 if benefit is None else benefit.excess.after

@@ -12,6 +12,7 @@ one. Where two could be meant nobody is asked: which of them knows the nodes is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 import msgspec
 import numpy as np
@@ -201,7 +202,7 @@ def _of_nodes(
     requests: FloatArray,
     now: float,
 ) -> NodeUsage:
-    """What a source beside Prometheus says of the nodes; mypy refuses one that is named nowhere here."""
+    """What a source beside Prometheus says of the nodes."""
     if isinstance(source, LoadWatcherSource):
         return _watched(source.load_watcher.address, snapshot, view)
     if isinstance(source, RequestsSource):
@@ -209,7 +210,9 @@ def _of_nodes(
         bound = snapshot.pods.node >= 0
         np.add.at(total, snapshot.pods.node[bound], requests[bound])
         return node_usage_of_requests(total, now)
-    return _measured(snapshot)
+    if isinstance(source, MetricsServerSource | RecordedSource):
+        return _measured(snapshot)
+    assert_never(source)
 
 
 def _watched(address: str, snapshot: Snapshot, view: SchedulerView) -> NodeUsage:

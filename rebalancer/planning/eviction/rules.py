@@ -505,13 +505,19 @@ UNKNOWN: tuple[Rule, ...] = (
 )
 
 
-# Those that protect a pod that has finished from its removal too: it serves nobody, nothing is placed in its
-# stead, and the API server asks no budget.
-_OF_FINISHED_PODS = frozenset(
+# Those that do not keep a pod that has finished from its removal: it serves nobody, nothing is placed in its
+# stead, and the API server asks no budget. Every other rule keeps it too.
+_OF_RUNNING_PODS = frozenset(
     {
-        *(static, daemon_set, terminating, workload_rules.controller, node_ready, node_leaving, system),
-        *(namespace, labels, priority, workload_rules.job, annotated, young),
-        *(local_storage, persistent_volumes, storage_class, evictions_read, window),
+        overlapping,
+        debugged,
+        without_budget,
+        workload_rules.ends_soon,
+        workload_rules.restarts_together,
+        workload_rules.single_replica,
+        workload_rules.minimum_replicas,
+        *(rule for rule, _ in OF_THE_WORKLOAD),
+        *(rule for rule, _ in UNKNOWN if rule is not evictions_read),
     }
 )
 
@@ -547,7 +553,7 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
 
 def refusals_of_finished(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """Each reason why a pod that has finished may not be removed, in the order of the rules."""
-    rules = (item for item in _rules_for(context, row) if item[0] in _OF_FINISHED_PODS)
+    rules = (item for item in _rules_for(context, row) if item[0] not in _OF_RUNNING_PODS)
     return refusals(rules, context, row)
 
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.eviction import EvictionContext, rules
 from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.plan import Plan, decode, encode
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.reasons import Reason
 from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import schema
 from rebalancer.policy.schema import RebalancePolicy
@@ -250,3 +253,12 @@ def test_of_a_failed_pod_on_no_node_the_plan_does_not_say_that_its_node_is_not_r
     pod["spec"]["nodeName"] = node
 
     assert because(plan(pod), "web-x").startswith("it is on no node that the cluster has (failed: ")
+
+
+def test_a_protection_that_is_added_keeps_failed_pods_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_call(_context: EvictionContext, _row: PodRow) -> str:
+        return "its team is on call"
+
+    monkeypatch.setattr(rules, "BY_POLICY", (*rules.BY_POLICY, (on_call, Reason.LABELS)))
+
+    assert plan(a_failed_pod()).cleanups == ()
