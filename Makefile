@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 # The demo has a small environment of its own, without what development needs; where that is, it serves as well.
 DEMO := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 WORKERS ?= auto
-E2E_WORKERS ?= 2
+# Tests that wait most of the time: more of them than there are cores.
+E2E_WORKERS ?= 4
 
 .PHONY: demo test properties installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz dask mutants check format \
 	docs pictures release image krew pages kubernetes-api lock clean
