@@ -44,7 +44,7 @@ _NAME_LIKE_ENOUGH = 0.65  # nope is not like node-6, wbe is like web
 class SubjectName(msgspec.Struct, frozen=True):
     """What a pod, a node or a workload is called; only a node's name never has a namespace."""
 
-    kind: str  # pod, node, or a workload's kind, such as Deployment
+    kind: str  # pod, node, or a workload's kind, such as Deployment; empty: any that has the name
     name: str
 
 
@@ -58,9 +58,15 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def parse_subject(
-    text: str, namespace: str = "", likely: Sequence[str] = ("node", "pod", "deployment")
+    text: str,
+    namespace: str = "",
+    likely: Sequence[str] = ("node", "pod", "deployment"),
+    *,
+    name_will_do: bool = False,
 ) -> SubjectName:
     """What ``pod/NAMESPACE/NAME``, ``pod/NAME``, ``node/NAME`` or ``deploy/NAMESPACE/NAME`` asks for.
+
+    A name without a kind is refused, unless ``name_will_do``.
 
     Kinds may be written as kubectl writes them. ``namespace`` is that of a name without one, and ``likely``
     are the kinds to suggest for a name without a kind. Needs no cluster, so that a slip of the pen is found
@@ -72,6 +78,8 @@ def parse_subject(
         if kind != "node" and namespace:
             return SubjectName(kind, _in_namespace(name, namespace))
         return SubjectName(kind, name)
+    if name_will_do and not (kind or name) and admitted(text):
+        return SubjectName("", f"{namespace}/{text}" if namespace else text)
     meant = "" if kind else _meant(alias, name, likely)
     raise InputError(f"{text[:100]!a} names neither a pod nor a node nor a workload", hint=_SHAPE + meant)
 
@@ -103,6 +111,8 @@ def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
     Raises InputError with the nearest names.
     """
     wanted = parse_subject(wanted) if isinstance(wanted, str) else wanted
+    if not wanted.kind:
+        return _find_of_any_kind(snapshot, wanted.name)
     if wanted.kind == "pod":
         return Subject("pod", _find_pod(snapshot, wanted.name))
     if wanted.kind != "node":
@@ -111,6 +121,31 @@ def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
     if row is None:
         raise _no_such("node", wanted.name, snapshot.nodes.names, snapshot.source)
     return Subject("node", row)
+
+
+def _find_of_any_kind(snapshot: Snapshot, name: str) -> Subject:
+    """The only pod, node or workload of a name. InputError where there is none, or several."""
+    found: dict[str, Subject] = {}
+    refusals: list[InputError] = []
+    for kind, aliases in _KINDS.items():
+        own_name = name.rpartition("/")[2] if kind == "node" else name
+        try:
+            found[f"{aliases[0]}/{own_name}"] = find_subject(snapshot, SubjectName(kind, own_name))
+        except InputError as refusal:
+            refusals.append(refusal)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise InputError(f"{name[:100]!a} names {' and '.join(found)}", hint="say which")
+    # That a name is in several namespaces, or like another one, helps more than that a kind lacks it.
+    raise next((refusal for refusal in refusals if "exists in" in str(refusal)), None) or next(
+        (refusal for refusal in refusals if "did you mean" in str(refusal)),
+        InputError(
+            f"{name[:100]!a} names neither a pod nor a node nor a workload",
+            where=snapshot.source,
+            hint=_SHAPE,
+        ),
+    )
 
 
 def _find_pod(snapshot: Snapshot, name: str) -> int:

@@ -61,7 +61,8 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415 - not for a plan
 
-    subject_of_question = parse_subject(subject, namespace)  # first: reading the cluster takes time
+    # First: reading the cluster takes time.
+    subject_of_question = parse_subject(subject, namespace, name_will_do=True)
     planner = planner_of(options)
     return planner.explain(find_subject(planner.inputs.snapshot, subject_of_question))
 

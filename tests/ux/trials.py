@@ -281,7 +281,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     ("nodes --watch --every 1ms", 2, "shorter than a second"),
     ("plan --kubeconfig empty.html", 2, "it is not a kubeconfig"),
     (f"nodes {EXAMPLE} --field-selector spec.nodeName=a", 2, "known: metadata.name, spec.unschedulable"),
-    (f"explain api-7d9f-03 {EXAMPLE}", 2, "names neither a pod nor a node nor a workload"),
+    (f"explain api-7d9f-99 {EXAMPLE}", 2, "did you mean pod/shop/api-7d9f-0"),
     (f"explain pod/shop/api-7d9f-99 {EXAMPLE}", 2, "did you mean pod/shop/api-7d9f-0"),
     (f"explain pod/other/api-7d9f-03 {EXAMPLE}", 2, "did you mean pod/shop/api-7d9f-03"),
     (f"explain node/nope {EXAMPLE}", 2, "rebalancer nodes --from examples/hot-cluster"),

@@ -28,7 +28,7 @@ def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOption
     """Explain one pod, node or workload in full, or without one, why no more pods would move. Only reads.
 
     KIND is pod (po), node (no), deployment (deploy), statefulset (sts), daemonset (ds), replicaset (rs) or
-    job; kubectl's KIND NAME will do as well.
+    job; kubectl's KIND NAME will do as well, and NAME where only one thing has it.
 
     For a pod: whether it may be evicted and every rule that protects it, how the scheduler scores the nodes
     for its replacement, where that would run, and what leaving it costs. For a node: why it is hot, and for

@@ -60,6 +60,39 @@ def test_a_name_without_a_kind_is_answered_with_the_kinds_it_may_have(text: str,
         parse_subject(text)
 
 
+@rows(
+    "name, namespace, kind",
+    [
+        ("hot", "", "node"),
+        ("web-0", "", "pod"),
+        ("web-0", "default", "pod"),
+        ("hot", "default", "node"),
+        ("side", "", "ReplicaSet"),
+    ],
+)
+def test_a_name_will_do_where_only_one_thing_has_it(name: str, namespace: str, kind: str) -> None:
+    found = find_subject(_inputs().snapshot, parse_subject(name, namespace, name_will_do=True))
+
+    assert found.kind == kind
+
+
+@rows(
+    "name, said",
+    [
+        ("web", "'web' names node/web and replicaset/web (say which)"),
+        ("hto", "no node 'hto' (did you mean node/hot"),
+        ("like-nothing", "'like-nothing' names neither a pod nor a node nor a workload"),
+        ("pod", "'pod' names neither a pod nor a node nor a workload"),
+    ],
+)
+def test_a_name_that_none_or_several_have_is_refused(name: str, said: str) -> None:
+    snapshot = planning_inputs([a_node("hot"), a_node("web")], [a_workload("web", ["hot"])]).snapshot
+    with pytest.raises(InputError) as caught:
+        find_subject(snapshot, parse_subject(name, name_will_do=True))
+
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["service/web", "svc/web", "services/web", "ing/web"])
 def test_a_kind_that_is_explained_by_nothing_is_not_taken_for_a_namespace(text: str) -> None:
     with pytest.raises(InputError, match="of kinds there are pod, node, deployment, ") as caught:
