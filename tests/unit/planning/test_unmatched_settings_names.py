@@ -19,12 +19,14 @@ from tests.builders import a_node, a_pod, a_recording
 from tests.rows import rows
 
 
-def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
+def warnings(
+    neutral: tuple[str, ...] = (), namespaces: tuple[str, ...] = ("shop",), **policy: Any
+) -> tuple[str, ...]:
     recording = a_recording(
         None,
         nodes=[a_node("n1")],
         pods=[a_pod("web-1", node="n1", namespace="shop", labels={"app": "web"})],
-        namespaces=[{"metadata": {"name": "shop", "labels": {"team": "web"}}}],
+        namespaces=[{"metadata": {"name": name, "labels": {"team": "web"}}} for name in namespaces],
         storageclasses=[{"metadata": {"name": "fast"}, "provisioner": "x"}],
     )
     found = RebalancePolicy.model_validate(policy)
@@ -201,3 +203,15 @@ def test_every_field_that_chooses_nodes_pods_or_namespaces_is_one_that_is_looked
         ("HotNodes", "node_selector"),
         ("Pool", "node_selector"),
     }, "let unmatched_names look at it, and add a case above"
+
+
+def test_the_names_that_there_are_are_listed_whole_or_the_rest_is_counted() -> None:
+    """A list that is cut without a word would deny the namespaces that it leaves out."""
+
+    def listed(count: int) -> str:
+        names = tuple(f"team-{number:02d}" for number in range(count))
+        (said,) = warnings(namespaces=names, evictable={"namespaces": {"include": ["payments"]}})
+        return said.partition("(it has: ")[2].rstrip(")")
+
+    assert listed(8) == ", ".join(f"team-{number:02d}" for number in range(8))
+    assert listed(12).endswith("team-09 and 2 more")
