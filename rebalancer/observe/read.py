@@ -116,7 +116,8 @@ def read_planners(
     errors of ``observe`` and ``assemble``.
     """
     with span("gather") as reading:
-        observation = observe(options, policies, api, cluster=cluster)
+        configured: list[_Configured] = []
+        observation = observe(options, policies, api, cluster=cluster, on_configured=configured.extend)
         from rebalancer.observe.recorded import recorded_state  # noqa: PLC0415 - not before the reading
         from rebalancer.planning.assemble import assemble  # noqa: PLC0415
         from rebalancer.planning.inputs import PlannerOptions  # noqa: PLC0415
@@ -132,8 +133,8 @@ def read_planners(
         if api is not None:
             ensure_wanted = functools.partial(api.retries.run.check, "plan")
         planners = []
-        for loaded in policies:
-            inputs = assemble(observation, loaded, state)
+        for loaded, schedulers in configured:
+            inputs = assemble(observation, loaded, state, schedulers)
             watched = PlanProgress(options.progress, inputs.policy.limits.per_run, ensure_wanted)
             planner_options = PlannerOptions(
                 ignore_coverage=options.ignore_coverage,
@@ -163,13 +164,15 @@ def observe(
     snapshot: Snapshot | None = None,
     watcher: bytes | None = None,
     unusable: Callable[[InputError], None] | None = None,
+    on_configured: Callable[[list[_Configured]], None] = lambda _configured: None,
 ) -> Observation:
     """Read what these policies need of a live cluster, or of a recorded one where ``api`` is None.
 
     Whoever reads a live cluster again and again keeps a ``cluster``, whose changes alone are read.
     ``snapshot`` is the cluster where it was read already, ``watcher`` what a load-watcher would answer. A
     configuration of the scheduler that cannot be used raises InputError, or is given to ``unusable``. A load
-    source that does not answer raises nothing: that is what was observed of it.
+    source that does not answer raises nothing: that is what was observed of it. ``on_configured`` gets the
+    policies, each with its schedulers as the configurations say that were read.
     """
     namespace = environment.get("POD_NAMESPACE", "")
     name = environment.get("POD_NAME", "")
@@ -183,21 +186,29 @@ def observe(
         """Each policy with its schedulers as the texts configure them, once all texts are known."""
         return [(it, _configured(options, it, texts, plugins, unusable)) for it in policies]
 
-    checked: list[_Configured] = []  # before the cluster is read: a mistake is found in no time
+    schedulers_by_policy: list[_Configured] = []  # before the cluster is read: a mistake is found in no time
     if api is None:
         for loaded in policies:
             _check_given(options, loaded, texts, plugins, unusable)
     else:
-        checked = configured()
-    with _asked_beside(checked, api if snapshot is None else None, clock) as responses:
+        schedulers_by_policy = configured()
+    with _asked_beside(schedulers_by_policy, api if snapshot is None else None, clock) as responses:
         snapshot = snapshot or read_snapshot(options, api, clock, cluster)
         asked = next(responses, None)
     if api is None:
         observation = _observe_recorded(options, policies, snapshot, own_pod, texts)
-        if observation.starts is None and not _cares_for_start(configured()):
+        schedulers_by_policy = configured()
+        if observation.starts is None and not _cares_for_start(schedulers_by_policy):
             observation = replace(observation, starts={})  # as a live cluster is observed then
     else:
-        observation = _observe_live(options, snapshot, own_pod, api, clock, texts, configured, asked, watcher)
+        of_aks = configuration_of_aks(snapshot, api) if texts.get("") is None else None
+        if of_aks is not None:
+            texts[""] = of_aks
+            schedulers_by_policy = configured()
+        observation = _observe_live(
+            options, snapshot, own_pod, api, clock, schedulers_by_policy, asked, watcher
+        )
+    on_configured(schedulers_by_policy)
     return replace(
         observation,
         configurations=texts,
@@ -231,8 +242,7 @@ def _observe_live(
     own_pod: str,
     api: RawApi,
     clock: Callable[[], float],
-    texts: _Texts,
-    configured: Callable[[], list[_Configured]],
+    policies: Sequence[_Configured],
     asked: RecordedResponses | None,
     watcher: bytes | None,
 ) -> Observation:
@@ -240,14 +250,11 @@ def _observe_live(
     from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
     from rebalancer.observe.needs import Needs  # noqa: PLC0415
 
-    of_aks = configuration_of_aks(snapshot, api) if texts.get("") is None else None
-    if of_aks is not None:
-        texts[""] = of_aks
     now = options.now if options.now is not None else clock()
     if options.now is None:
         _compare_clocks(now, api.client.server_time())
     needs = Needs(snapshot, now, own_pod, asked or RecordedResponses(clock()))
-    for loaded, schedulers in configured():
+    for loaded, schedulers in policies:
         needs.add(loaded, schedulers)
     return needs.observe(api, watcher)
 

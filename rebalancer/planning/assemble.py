@@ -72,11 +72,17 @@ def system_workloads(
     return frozenset(workloads.of(row).key for row in map(PodRow, rows))
 
 
-def assemble(observation: Observation, loaded: LoadedPolicy, state: RunState | None) -> PlanningInputs:
+def assemble(
+    observation: Observation,
+    loaded: LoadedPolicy,
+    state: RunState | None,
+    configured: Sequence[SchedulerFacts] = (),
+) -> PlanningInputs:
     """What a plan is made from by this policy: the same three values, the same inputs and the same digest.
 
-    What the policy needs and nobody observed is unknown. Raises RebalancerError when the scheduler's
-    configuration cannot be used, or no load source answered.
+    What the policy needs and nobody observed is unknown. ``configured`` are its schedulers as the observed
+    configurations say, for whoever has put these together already: they follow from the three values. Raises
+    RebalancerError when the scheduler's configuration cannot be used, or no load source answered.
     """
     digest = digest_of(observation, loaded, state)
     snapshot = observation.snapshot
@@ -84,7 +90,7 @@ def assemble(observation: Observation, loaded: LoadedPolicy, state: RunState | N
     policy = loaded.policy
     schedulers = tuple(
         replace(scheduler, view=_view(observation, scheduler.configuration))
-        for scheduler in scheduler_facts(observation, loaded)
+        for scheduler in scheduler_facts(observation, loaded, configured)
     )
     watchers = dict.fromkeys(policy_watchers(policy))
     watched = read_view(snapshot, observation.figures, watchers, (), observation.now)

@@ -108,17 +108,19 @@ def configured_schedulers(
                 hint="observe the cluster for this policy too",
             )
         written = configurations[place]
-        configuration = default_configuration()
-        if written is not None:
+        if written is None:
+            configuration = default_configuration()
+        else:
             configuration = configured(loaded, settings, written, neutral, installed_plugins)
         _refuse_two_for_one_name(schedulers, configuration, loaded)
         served = configuration.scheduler_names
         acts_on = tuple(name for name in settings.profiles or served if name in served)
         schedulers.append(SchedulerFacts(configuration, settings, acts_on))
     if not any(scheduler.serves_default for scheduler in schedulers):
-        configuration = default_configuration()
         written = configurations.get("")  # as AKS's users wrote it
-        if written is not None:
+        if written is None:
+            configuration = default_configuration()
+        else:
             of_nobody = SchedulerSettings.model_construct()
             configuration = configured(loaded, of_nobody, written, neutral, installed_plugins)
         some_are_named = any(settings.profiles for settings in loaded.policy.schedulers)
@@ -150,9 +152,14 @@ def with_pods(schedulers: Sequence[SchedulerFacts], snapshot: Snapshot) -> tuple
     return tuple(replace(scheduler, pods=own) for scheduler, own in zip(schedulers, pods, strict=True))
 
 
-def scheduler_facts(observation: Observation, loaded: LoadedPolicy) -> tuple[SchedulerFacts, ...]:
-    """What the observation and the policy say of each scheduler; InputError as ``configured_schedulers``."""
-    schedulers = configured_schedulers(
+def scheduler_facts(
+    observation: Observation, loaded: LoadedPolicy, configured: Sequence[SchedulerFacts] = ()
+) -> tuple[SchedulerFacts, ...]:
+    """What the observation and the policy say of each scheduler; InputError as ``configured_schedulers``.
+
+    ``configured`` are the schedulers as their configurations say, where somebody has read these already.
+    """
+    schedulers = configured or configured_schedulers(
         loaded,
         observation.configurations,
         observation.assumed_neutral,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -203,6 +203,7 @@ def _make_of(
     return description.make if description is not None else None
 
 
+@cache
 def default_configuration(version: str = "") -> SchedulerConfiguration:
     """What a scheduler of a minor runs without a configuration: one profile, ``default-scheduler``.
 
