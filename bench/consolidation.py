@@ -29,7 +29,6 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.search import one_by_one
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.consolidation import Consolidation
 from rebalancer.run.plan import planner_of
@@ -134,7 +133,7 @@ def most_reached(
                     order = random.permutation(len(pods)) if number else range(len(pods))
                     strategy.nodes.candidates[node] = 1.0, [pods[at] for at in order]
                 strategy.order = tuple(chosen[at] for at in random.permutation(size))
-                one_by_one(prepared, strategy, so_far)
+                strategy.moved_in_groups(so_far, strategy.node_by_node)
                 if len(strategy.emptying) == size:
                     return size
     return found

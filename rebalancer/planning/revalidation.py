@@ -29,8 +29,8 @@ from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan, Progress
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import as_move
-from rebalancer.planning.search import move_of, together_with
 from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.one_by_one import move_of, together_with
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.state.run_state import PastMove
 

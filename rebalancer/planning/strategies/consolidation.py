@@ -13,7 +13,7 @@ tried as long as that is better and placements are left. Better is what saves mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -165,7 +165,7 @@ class Consolidation(Strategy):
         """The node that is emptied as a whole."""
         return self.prepared.nodes.names[self.prepared.node_of(pod)]
 
-    def groups(self, plan: PlanBuilder) -> Iterator[Iterator[PodRow]]:
+    def node_by_node(self, plan: PlanBuilder) -> Iterator[Iterator[PodRow]]:
         """Node by node, in an order; none on which pods may land, and no more pods after one that stays."""
         from rebalancer.planning.taints import EMPTIED  # noqa: PLC0415 - imports numpy
 
@@ -199,13 +199,13 @@ class Consolidation(Strategy):
             if len(plan.moves) == made:
                 return
 
-    def choose(self, attempt: Callable[[], PartialPlan]) -> PartialPlan:
-        """The order that saves most, then costs least; and what a taint would add to it."""
+    def extend(self, so_far: PartialPlan) -> PartialPlan:
+        """The plan by the order that saves most, then costs least; and what a taint would add to it."""
         nodes = self.nodes
 
         def tried(order: tuple[int, ...]) -> tuple[tuple[float, float], PartialPlan, frozenset[int]]:
             self.order = order
-            plan = attempt()
+            plan = self.moved_in_groups(so_far, self.node_by_node)
             emptied = self.emptying
             cost = sum(nodes.candidates[node][0] for node in emptied)
             saved = sum(nodes.saves(node) for node in emptied)

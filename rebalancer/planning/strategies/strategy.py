@@ -146,20 +146,36 @@ class Strategy(Purpose, Peer):
         """What pods move together, all or none: they come one after the other. Empty for a pod by itself."""
         return ""
 
-    def groups(self, plan: PlanBuilder) -> Iterable[Iterable[PodRow]]:
-        """The pods to move, those that move all or none in one group; each is asked for once others moved."""
-        return (pods for _, pods in groupby(self.pods(plan), key=lambda pod: self.group(pod) or pod))
+    def extend(self, so_far: PartialPlan) -> PartialPlan:
+        """The plan with its moves added; ``so_far`` is left as it is.
 
-    def choose(self, attempt: Callable[[], PartialPlan]) -> PartialPlan:
-        """The best of some attempts to move its pods, each of which asks for them anew; by default one."""
-        return attempt()
-
-    def extend(self, so_far: PartialPlan) -> PartialPlan | None:
-        """The plan with its moves added, for a strategy that chooses among whole plans.
-
-        ``so_far`` is left as it is. None, as by default: the planner tries its pods one by one.
+        By default its pods are tried in their order. A strategy that chooses among plans overrides it.
         """
-        return None
+
+        def groups(plan: PlanBuilder) -> Iterator[Iterator[PodRow]]:
+            return (pods for _, pods in groupby(self.pods(plan), key=lambda pod: self.group(pod) or pod))
+
+        return self.moved_in_groups(so_far, groups)
+
+    def moved_in_groups(
+        self, so_far: PartialPlan, groups: Callable[[PlanBuilder], Iterable[Iterable[PodRow]]]
+    ) -> PartialPlan:
+        """The plan with those pods moved that it wishes to move and that hold, tried group by group.
+
+        ``groups`` gives them for a plan that holds the moves so far: each is asked for once others moved.
+        """
+        from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
+        from rebalancer.planning.strategies.one_by_one import move_in_groups  # noqa: PLC0415 - the same
+
+        def wish_of(pod: PodRow, plan: PlanBuilder) -> Wish:
+            return Wish(self.name, self.purpose, self.why(pod, plan), self.lifts)
+
+        plan = move_in_groups(
+            self.prepared, so_far, groups, wish_of, self.group, siblings_later=self.one_by_one
+        )
+        if self.left:
+            plan = msgspec.structs.replace(plan, notes={**plan.notes, self.name: self.left})
+        return plan
 
     @classmethod
     def may_close(cls, settings: Any) -> bool:  # noqa: ARG003 - no strategy closes nodes but one
