@@ -34,7 +34,7 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import InstalledPlugins
 from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions, open_api
-from rebalancer.planning.scheduler_facts import read_scores
+from rebalancer.planning.extender_scores import read_scores
 from rebalancer.policy.schedulers import ExtenderScores
 from rebalancer.profiles.types import (
     Extender,

@@ -45,7 +45,7 @@ from rebalancer.errors import RebalancerError, StopRequestedError, UnreachableEr
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
 from rebalancer.planning.inputs import SchedulerLife, SchedulerStart
-from rebalancer.planning.scheduler_facts import (
+from rebalancer.planning.scheduler_location import (
     NAMED_BY_POLICY,
     LeaseName,
     PodSelection,
@@ -246,7 +246,7 @@ def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str)
             "scheduler.pods"
         )
         return SchedulerHealth(location.name, alive, why)
-    if location.may_be_held_by_the_nodes_own(holder):
+    if location.may_be_held_by_default_scheduler(holder):
         why = (
             f"{lease}{_named_by(location)} is held by {holder}, whose network its pod shares with whatever "
             f"else runs there, such as the kube-scheduler of k3s; {remedy}"
@@ -255,7 +255,7 @@ def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str)
     if holder and location.is_held_by_a_stranger(holder):
         own = ", ".join(sorted(location.own_hosts)) or "none is known"
         why = f"{lease}{_named_by(location)} is held by {holder}, which is none of its pods ({own})"
-        if location.wants_the_lease_of_another:
+        if location.wants_lease_of_default_scheduler:
             why += f"; {remedy}"
         return SchedulerHealth(location.name, None, why)
     return None

@@ -59,7 +59,7 @@ from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.verify import Appraisal, LandingPoller, MinReadySeconds, PodsSeen
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Cleanup, Move, Plan, Progress
 from rebalancer.planning.reasons import Reason
-from rebalancer.planning.scheduler_facts import SchedulerLocation
+from rebalancer.planning.scheduler_location import SchedulerLocation
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
 

@@ -36,13 +36,12 @@ from rebalancer.planning.inputs import (
 )
 from rebalancer.planning.insecure_connections import unprotected_server
 from rebalancer.planning.scheduler_facts import (
-    SchedulerLocation,
     counts_recent_pods,
-    locate,
     needs_server_version,
     scored_resources,
     with_pods,
 )
+from rebalancer.planning.scheduler_location import SchedulerLocation, locate
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy

@@ -63,7 +63,7 @@ from rebalancer.planning.other_deschedulers import ensure_allowed
 from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.reasons import Reason
-from rebalancer.planning.scheduler_facts import schedulers_of
+from rebalancer.planning.scheduler_location import schedulers_of
 from rebalancer.planning.unmatched_settings import ensure_protections
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rebalancer.planning.scheduler_facts import read_scores
+from rebalancer.planning.extender_scores import read_scores
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.scheduling.extenders import cannot_be_computed
 from rebalancer.scheduling.registry import described

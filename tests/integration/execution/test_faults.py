@@ -12,7 +12,7 @@ from rebalancer.execution.events import EvictionAnswered, RunEvent
 from rebalancer.execution.journal import in_flight
 from rebalancer.execution.lease import RunLease
 from rebalancer.execution.outcomes import Stop
-from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
+from rebalancer.planning.scheduler_location import PodSelection, SchedulerLocation
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from rebalancer.state.results import Result

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rebalancer.execution.events import EventWriter
 from rebalancer.execution.outcomes import Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
-from rebalancer.planning.scheduler_facts import SchedulerLocation
+from rebalancer.planning.scheduler_location import SchedulerLocation
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import after_plan
 from rebalancer.state.stores import ConfigMapStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rebalancer.cluster import times
-from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation
+from rebalancer.planning.scheduler_location import LeaseName, PodSelection, SchedulerLocation
 from tests.unit.execution.builders import NOW
 
 LEASE = LeaseName("kube-system", "trimaran")

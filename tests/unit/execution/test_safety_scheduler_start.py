@@ -9,7 +9,7 @@ import pytest
 from rebalancer.cluster import times
 from rebalancer.execution.safety import scheduler_start
 from rebalancer.planning.inputs import SchedulerStart
-from rebalancer.planning.scheduler_facts import SchedulerLocation
+from rebalancer.planning.scheduler_location import SchedulerLocation
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.schedulers import BY_IMAGE, BY_LEASE, a_scheduler_pod

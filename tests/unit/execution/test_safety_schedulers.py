@@ -12,12 +12,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
 from rebalancer.execution.safety import SchedulerHealth, scheduler_health
-from rebalancer.planning.scheduler_facts import (
-    NAMED_BY_POLICY,
-    LeaseName,
-    PodSelection,
-    SchedulerLocation,
-)
+from rebalancer.planning.scheduler_location import NAMED_BY_POLICY, LeaseName, PodSelection, SchedulerLocation
 from tests.rows import rows
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal

@@ -8,7 +8,8 @@ from typing import Any
 from rebalancer.cluster import times
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.inputs import Observation, SchedulerFacts, SchedulerStart
-from rebalancer.planning.scheduler_facts import counts_recent_pods, locate, observed
+from rebalancer.planning.scheduler_facts import counts_recent_pods, observed
+from rebalancer.planning.scheduler_location import locate
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration

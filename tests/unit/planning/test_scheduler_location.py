@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rebalancer.planning.inputs import SchedulerFacts
-from rebalancer.planning.scheduler_facts import (
+from rebalancer.planning.scheduler_facts import with_pods
+from rebalancer.planning.scheduler_location import (
     NAMED_BY_POLICY,
     LeaseName,
     PodSelection,
     SchedulerLocation,
     locate,
-    with_pods,
 )
 from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerPods, SchedulerSettings
 from rebalancer.scheduling.registry import default_configuration, load_configuration
