@@ -1,11 +1,13 @@
-"""The rules that differ between Kubernetes minors, each with its range; all others are those of 1.35.
+"""The rules by which the schedulers of different Kubernetes minors differ, each with the minors that have it.
 
-The code that computes a rule asks the ``Release`` whether it holds, so a rule's minors stand here only. The
-tables in the documentation and the warnings are made from this one.
+In everything else the model follows 1.35. This table is the only place that names the minors of a rule: code
+that computes one asks the ``Release`` whether it holds, and the table in the documentation and the warnings
+are made from this one.
 
-Fields that a version does not know yet are dropped from its pods, as its API server would have done
-(``without``). Of rules up to 1.27 a gate counts only while it is closed by default: else most pods of a
-scheduler whose command line is not seen would be in doubt for what nobody turns off.
+An API server drops fields that its version does not have, and so does the model before it looks at a pod: see
+``Rule.without``. A rule with a gate makes pods unpredictable where rebalancer cannot see whether the gate is
+on. Nobody turns off the gates that were on by default in 1.27 already. So for most rules of those times
+``locked_since`` is the minor that turned the gate on by default, rather than the one that locked it.
 
 Sources: the differences between kubernetes v1.19.16, v1.20.15, v1.21.14, v1.22.17, v1.23.17, v1.24.17,
 v1.25.16, v1.26.15, v1.27.16, v1.28.15, v1.29.14, v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4,
@@ -20,97 +22,96 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
-from rebalancer.cluster.records import Container, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from rebalancer.cluster.records import Container, PodAffinity, PodAffinityTerm
 from rebalancer.scheduling.versions.release import Gate, Release, Rule
 
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 def without_sidecars(pod: PodClass) -> PodClass:
-    """A pod whose sidecars are plain init containers."""
-
-    def plain(container: Container) -> Container:
-        return replace(container, restart_policy=None)
-
-    starting = pod.spec.init_containers
-    if not any(container.restart_policy for container in starting or ()):
+    """The pod as if its sidecars were init containers that end."""
+    init_containers = pod.spec.init_containers or ()
+    if not any(container.restart_policy for container in init_containers):
         return pod
-    return _with_spec(pod, init_containers=[plain(container) for container in starting or ()])
+    ending = [replace(container, restart_policy=None) for container in init_containers]
+    return _with_spec(pod, init_containers=ending)
 
 
-def without_pod_level(pod: PodClass) -> PodClass:
-    """A pod without resources of its own."""
-    return _with_spec(pod, resources=None) if pod.spec.resources is not None else pod
+def without_pod_level_resources(pod: PodClass) -> PodClass:
+    """The pod without spec.resources."""
+    if pod.spec.resources is None:
+        return pod
+    return _with_spec(pod, resources=None)
 
 
 def without_resize(pod: PodClass) -> PodClass:
-    """A pod that is not being resized."""
+    """The pod as if nobody resized it."""
     if not pod.statuses and not pod.resize_infeasible:
         return pod
     return replace(pod, statuses=(), resize_infeasible=False)
 
 
 def _sidecars(pod: PodClass) -> list[Container]:
-    """Its init containers that restart always."""
+    """The init containers that restart always."""
     return [container for container in pod.spec.init_containers or () if container.restart_policy == "Always"]
 
 
 def without_sidecar_ports(pod: PodClass) -> PodClass:
-    """A pod without the ports of its sidecars."""
+    """The pod without the ports of its sidecars; those of other init containers never count."""
     if not any(container.ports for container in _sidecars(pod)):
         return pod
-    plain = [replace(container, ports=None) for container in pod.spec.init_containers or ()]
-    return _with_spec(pod, init_containers=plain)
+    without_ports = [replace(container, ports=None) for container in pod.spec.init_containers or ()]
+    return _with_spec(pod, init_containers=without_ports)
 
 
 def is_resized_as_a_whole(pod: PodClass) -> bool:
-    """Whether its pod-level resources are being resized."""
+    """Whether the pod-level resources of a pod are being resized."""
     return any(status.name == POD_ITSELF for status in pod.statuses)
 
 
 def without_pod_level_resize(pod: PodClass) -> PodClass:
-    """A pod that is not being resized as a whole."""
+    """The pod as if nobody resized its pod-level resources."""
     if not is_resized_as_a_whole(pod):
         return pod
     return replace(pod, statuses=tuple(status for status in pod.statuses if status.name != POD_ITSELF))
 
 
-def without_of_constraints(*fields: str) -> Callable[[PodClass], PodClass]:
-    """A function that drops fields of topology spread constraints."""
+def without_constraint_fields(*fields: str) -> Callable[[PodClass], PodClass]:
+    """A function that drops these fields of a pod's topology spread constraints."""
+    dropped = dict.fromkeys(fields)
 
     def without(pod: PodClass) -> PodClass:
-        def plain(constraint: TopologySpreadConstraint) -> TopologySpreadConstraint:
-            return replace(constraint, **dict.fromkeys(fields))
-
-        given = pod.spec.topology_spread_constraints or []
-        if not any(getattr(constraint, field) is not None for constraint in given for field in fields):
+        constraints = pod.spec.topology_spread_constraints or []
+        if not any(getattr(constraint, field) is not None for constraint in constraints for field in fields):
             return pod
-        return _with_spec(pod, topology_spread_constraints=[plain(constraint) for constraint in given])
+        changed = [replace(constraint, **dropped) for constraint in constraints]
+        return _with_spec(pod, topology_spread_constraints=changed)
 
     return without
 
 
 def spreads_by_label_keys(pod: PodClass) -> bool:
-    """Whether it has a topology spread constraint whose label keys are not in the selector already.
+    """Whether a topology spread constraint has matchLabelKeys that its labelSelector does not state as well.
 
-    The API server writes them there since 1.34 (pkg/registry/core/pod/strategy.go, applyMatchLabelKeys).
+    Since 1.34 the API server states them there, as requirements that a key is in one value
+    (pkg/registry/core/pod/strategy.go, applyMatchLabelKeys).
     """
     for constraint in pod.spec.topology_spread_constraints or ():
         selector = constraint.label_selector
-        written = (selector.match_expressions if selector else None) or ()
-        merged = {
+        requirements = (selector.match_expressions if selector else None) or ()
+        stated = {
             (requirement.key, *(requirement.values or ()))
-            for requirement in written
+            for requirement in requirements
             if requirement.operator == "In"
         }
-        by_keys = {(key, pod.labels[key]) for key in constraint.match_label_keys or () if key in pod.labels}
-        if not by_keys <= merged:
-            return True
+        for key in constraint.match_label_keys or ():
+            if key in pod.labels and (key, pod.labels[key]) not in stated:
+                return True
     return False
 
 
 def spreads_by_empty_selector(pod: PodClass) -> bool:
-    """Whether it has a topology spread constraint whose labelSelector is {}."""
+    """Whether a topology spread constraint of the pod has the labelSelector {}."""
     for constraint in pod.spec.topology_spread_constraints or ():
         selector = constraint.label_selector
         if selector is not None and not selector.match_labels and not selector.match_expressions:
@@ -119,7 +120,7 @@ def spreads_by_empty_selector(pod: PodClass) -> bool:
 
 
 def requests_as_a_whole(pod: PodClass) -> bool:
-    """Whether it has pod-level requests."""
+    """Whether the pod has pod-level requests."""
     return bool(pod.spec.resources and pod.spec.resources.requests)
 
 
@@ -128,12 +129,12 @@ def _with_spec(pod: PodClass, **changes: object) -> PodClass:
 
 
 def has_claims(pod: PodClass) -> bool:
-    """Whether it has volumes that are claimed."""
+    """Whether the pod has volumes of PersistentVolumeClaims."""
     return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes or ())
 
 
 def has_attached_volumes(pod: PodClass) -> bool:
-    """Whether it has volumes that are attached to its node: claimed ones, or disks of the in-tree kinds."""
+    """Whether the pod may have volumes that are attached to its node: of claims, or of an in-tree kind."""
     return has_claims(pod) or any(
         volume.aws_elastic_block_store
         or volume.gce_persistent_disk
@@ -145,10 +146,12 @@ def has_attached_volumes(pod: PodClass) -> bool:
 
 
 def affinity_terms(pod: PodClass) -> list[PodAffinityTerm]:
-    """The required and preferred terms of its pod affinity and anti-affinity."""
+    """The required and preferred terms of the pod's affinity and anti-affinity to pods."""
     affinity = pod.spec.affinity
+    if affinity is None:
+        return []
     terms: list[PodAffinityTerm] = []
-    for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+    for side in (affinity.pod_affinity, affinity.pod_anti_affinity):
         if side is not None:
             terms += side.required or ()
             terms += [
@@ -159,11 +162,11 @@ def affinity_terms(pod: PodClass) -> list[PodAffinityTerm]:
     return terms
 
 
-def without_of_terms(*fields: str) -> Callable[[PodClass], PodClass]:
-    """A function that drops fields of pod affinity terms."""
+def without_affinity_fields(*fields: str) -> Callable[[PodClass], PodClass]:
+    """A function that drops these fields of a pod's affinity terms."""
     dropped = dict.fromkeys(fields)
 
-    def plain(side: PodAffinity | None) -> PodAffinity | None:
+    def without_fields(side: PodAffinity | None) -> PodAffinity | None:
         if side is None:
             return None
         return replace(
@@ -183,8 +186,8 @@ def without_of_terms(*fields: str) -> Callable[[PodClass], PodClass]:
         assert affinity is not None
         changed = replace(
             affinity,
-            pod_affinity=plain(affinity.pod_affinity),
-            pod_anti_affinity=plain(affinity.pod_anti_affinity),
+            pod_affinity=without_fields(affinity.pod_affinity),
+            pod_anti_affinity=without_fields(affinity.pod_anti_affinity),
         )
         return _with_spec(pod, affinity=changed)
 
@@ -192,29 +195,30 @@ def without_of_terms(*fields: str) -> Callable[[PodClass], PodClass]:
 
 
 def selects_namespaces(pod: PodClass) -> bool:
-    """Whether an affinity term of it has a namespaceSelector."""
+    """Whether an affinity term of the pod has a namespaceSelector."""
     return any(term.namespace_selector is not None for term in affinity_terms(pod))
 
 
-def spreads_evenly(pod: PodClass) -> bool:
-    """Whether it has topology spread constraints of its own."""
+def has_spread_constraints(pod: PodClass) -> bool:
+    """Whether the pod has topology spread constraints of its own."""
     return bool(pod.spec.topology_spread_constraints)
 
 
 def names_its_node(pod: PodClass) -> bool:
-    """Whether its node affinity names nodes rather than their labels."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = affinity.required if affinity else None
-    return any(term.match_fields for term in (required.node_selector_terms if required else None) or ())
+    """Whether the pod's required node affinity names nodes (by matchFields), rather than labels of nodes."""
+    node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    if node_affinity is None or node_affinity.required is None:
+        return False
+    return any(term.match_fields for term in node_affinity.required.node_selector_terms or ())
 
 
 def has_several_containers(pod: PodClass) -> bool:
-    """Whether what it requests is a sum."""
+    """Whether the pod's request is a sum: of several containers, or of one and the overhead."""
     return len(pod.spec.containers or ()) > 1 or bool(pod.spec.overhead)
 
 
 def extended_resources(pod: PodClass) -> frozenset[str]:
-    """The resources it requests outside kubernetes.io, or of a DeviceClass by its name."""
+    """The extended resources that the pod requests, also those that stand for a DeviceClass."""
     return frozenset(
         name
         for container in pod.spec.every_container
@@ -229,7 +233,10 @@ def _has_image_volumes(pod: PodClass) -> bool:
 
 
 def needs_declared_features(pod: PodClass) -> bool:
-    """Whether its nodes must declare a feature (component-helpers v0.36.3 nodedeclaredfeatures/features)."""
+    """Whether the pod needs a feature that its node must declare.
+
+    Source: component-helpers v0.36.3 nodedeclaredfeatures/features.
+    """
     spec = pod.spec
     restarts = any(
         rule.action == "RestartAllContainers"
@@ -262,7 +269,7 @@ STORAGE_CAPACITY_SCORING = Rule(
 )
 VOLUME_LIMIT_SCALING = Rule(
     "VolumeLimitScaling",
-    "a node is rejected that lacks a volume's CSI driver, where the driver says so",
+    "a node that lacks the CSI driver of a volume is rejected, if the CSIDriver asks for that",
     since=37,
     gate=Gate("VolumeLimitScaling", exists_since=35, modelled_since=36),
     concerns=has_attached_volumes,
@@ -291,20 +298,21 @@ DRA_EXTENDED_RESOURCES = Rule(
 )
 IN_TREE_VOLUME_LIMITS = Rule(
     "in-tree volume limits",
-    "in-tree volumes of Portworx count on every node; before, only where its kubelet has handed them over; "
-    "modelled as counted on every node",
+    "in-tree volumes of Portworx count on every node; before, only on nodes whose kubelet has migrated them "
+    "to CSI; modelled as counted on every node",
     since=36,
     concerns=has_attached_volumes,
 )
 ATTACHMENTS_COUNT = Rule(
     "attachments count",
-    "volumes that are attached to a node and used by no pod there count against its driver's limit",
+    "volumes that are attached to a node and used by no pod there count against the limit of their driver",
     since=32,
     concerns=has_attached_volumes,
 )
 LIMITS_OF_NODES = Rule(
     "limits of nodes",
-    "attachable-volumes-csi-DRIVER of a node's allocatable limits a driver whose CSINode says nothing",
+    "attachable-volumes-csi-DRIVER of a node's allocatable limits a driver for which the node's CSINode has "
+    "no limit",
     until=31,
     concerns=has_attached_volumes,
 )
@@ -316,7 +324,8 @@ IMAGE_VOLUMES = Rule(
 )
 IMAGE_VOLUMES_IN_LIMIT = Rule(
     "limit with images of volumes",
-    "the size from which more images score no higher grows with the image volumes, too",
+    "the size of images that scores highest grows with the number of containers and image volumes; before, "
+    "with that of containers",
     since=37,
     concerns=_has_image_volumes,
 )
@@ -329,15 +338,15 @@ HEAP_TIES = Rule(
 )
 SHUFFLED_NODES = Rule(
     "order of nodes",
-    "nodes listed at the start of the scheduler are in no order, not sorted by name",
+    "as it starts, the scheduler gets the nodes in no particular order; before, sorted by name",
     since=35,
     gate=Gate("WatchListClient", exists_since=30),
     decides=False,
 )
 OPPORTUNISTIC_BATCHING = Rule(
     "OpportunisticBatching",
-    "equal pods in a row may reuse the last one's order; inert where PodTopologySpread has default "
-    "constraints, elsewhere a warning says so; not modelled",
+    "a pod may be placed by the order of nodes that was computed for an equal pod before it; never where "
+    "PodTopologySpread has default constraints, elsewhere a plan warns of it; not modelled",
     since=35,
     gate=Gate("OpportunisticBatching", exists_since=35),
     decides=False,
@@ -347,7 +356,7 @@ POD_LEVEL_RESOURCES = Rule(
     "spec.resources of a pod counts instead of what its containers request",
     since=34,
     gate=Gate("PodLevelResources", exists_since=32, modelled_since=33),
-    without=without_pod_level,
+    without=without_pod_level_resources,
     concerns=requests_as_a_whole,
 )
 POD_LEVEL_RESIZE = Rule(
@@ -424,8 +433,8 @@ _AFFINITY_KEYS = Rule(
     "affinity matchLabelKeys",
     "matchLabelKeys and mismatchLabelKeys of affinity terms",
     since=31,
-    without=without_of_terms("match_label_keys", "mismatch_label_keys"),
-    decides=False,  # the API server writes them into the terms' selectors
+    without=without_affinity_fields("match_label_keys", "mismatch_label_keys"),
+    decides=False,  # the API server merges them into the terms' selectors, which decide
 )
 INIT_IMAGES = Rule(
     "images of init containers",
@@ -445,14 +454,14 @@ _SPREAD_KEYS = Rule(
     "matchLabelKeys of topology spread constraints",
     since=27,
     gate=Gate("MatchLabelKeysInPodTopologySpread", exists_since=25),
-    without=without_of_constraints("match_label_keys"),
+    without=without_constraint_fields("match_label_keys"),
     concerns=spreads_by_label_keys,
 )
 MIN_DOMAINS = Rule(
     "minDomains",
     "minDomains of topology spread constraints",
     since=27,
-    without=without_of_constraints("min_domains"),
+    without=without_constraint_fields("min_domains"),
     concerns=lambda pod: any(
         constraint.min_domains for constraint in pod.spec.topology_spread_constraints or ()
     ),
@@ -461,7 +470,7 @@ _INCLUSION_POLICIES = Rule(
     "nodeInclusionPolicies",
     "nodeAffinityPolicy and nodeTaintsPolicy of topology spread constraints",
     since=26,
-    without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
+    without=without_constraint_fields("node_affinity_policy", "node_taints_policy"),
     concerns=lambda pod: any(
         constraint.node_affinity_policy or constraint.node_taints_policy
         for constraint in pod.spec.topology_spread_constraints or ()
@@ -469,14 +478,14 @@ _INCLUSION_POLICIES = Rule(
 )
 ONE_POD_CLAIMS = Rule(
     "one-pod claims",
-    "a claim with access mode ReadWriteOncePod is of one pod",
+    "only one pod at a time uses a claim with access mode ReadWriteOncePod",
     since=27,
     gate=Gate("ReadWriteOncePod", exists_since=22, locked_since=27, modelled_since=27),
     concerns=has_claims,
 )
 NAMED_CANDIDATES = Rule(
     "nodes by name",
-    "where each term of a required node affinity names nodes, no others are looked at",
+    "where each term of a required node affinity names nodes, the scheduler looks at no others",
     since=24,
     concerns=names_its_node,
 )
@@ -490,8 +499,8 @@ CONFLICT_OF_EACH_TERM = Rule(
 )
 FIT_COMPARES_ALL = Rule(
     "room of all resources",
-    "a pod that requests anything is rejected by nodes whose requests of cpu, memory or ephemeral storage "
-    "exceed what they have, also where it requests none of that",
+    "a node whose pods request more cpu, memory or ephemeral storage than it has rejects each pod that "
+    "requests anything, also one that requests none of that",
     until=27,
 )
 ROUNDED_CONTAINERS = Rule(
@@ -527,7 +536,7 @@ SPREAD_BESIDE = Rule(
     "hard topology spread constraints count pods on all nodes of a domain, also those that the pod may not "
     "use",
     until=23,
-    concerns=spreads_evenly,
+    concerns=has_spread_constraints,
 )
 OLD_TAINT_REASON = Rule(
     "reason of taints", "the reason of an untolerated taint is worded otherwise", until=23, decides=False
@@ -536,7 +545,7 @@ NAMESPACE_SELECTOR = Rule(
     "namespaceSelector",
     "namespaceSelector of affinity terms",
     since=22,
-    without=without_of_terms("namespace_selector"),
+    without=without_affinity_fields("namespace_selector"),
     concerns=selects_namespaces,
 )
 EVERY_SCORED_RESOURCE = Rule(
@@ -559,7 +568,7 @@ SELECTING_OWNERS = Rule(
 )
 STORAGE_CAPACITY = Rule(
     "CSIStorageCapacity",
-    "a volume is made where its CSI driver publishes enough capacity",
+    "a volume is provisioned only where its CSI driver publishes enough capacity",
     since=21,
     gate=Gate("CSIStorageCapacity", exists_since=19, locked_since=21),
     concerns=has_claims,
@@ -567,19 +576,19 @@ STORAGE_CAPACITY = Rule(
 AFFINITY_RANGE_WITH_ZERO = Rule(
     "range with zero",
     "InterPodAffinity compares its scores with 0 as well",
-    until=20,  # which terms of other pods may bring about for any pod
+    until=20,  # without ``concerns``: terms of other pods may give any pod such scores
 )
 EPHEMERAL_VOLUMES_COUNT = Rule(
     "ephemeral volumes count",
-    "generic ephemeral volumes of pods on a node count against its driver's limit",
+    "generic ephemeral volumes of pods on a node count against the limit of their driver",
     since=23,
     concerns=has_attached_volumes,
 )
 PREFERENCES_ARE_PREPARED = Rule(
     "prepared preferences",
-    "a preferred node affinity that does not parse fails a pod also where NodeAffinity does not score",
+    "a pod whose preferred node affinity does not parse fails, also where NodeAffinity does not score",
     since=21,
-    decides=False,  # but for pods whose preferences do not parse
+    decides=False,  # it decides only about pods whose preferences do not parse
 )
 OLD_AFFINITY_REASON = Rule(
     "reasons of affinity", "the reasons of InterPodAffinity begin with a general one", until=21, decides=False
@@ -599,7 +608,8 @@ OLD_NODE_REASONS = Rule(
 )
 MIGRATED_DISKS = Rule(
     "migrated disks",
-    "a volume of an in-tree kind is reached by the labels of its CSI driver where a kubelet handed it over",
+    "where a kubelet has migrated an in-tree volume to CSI, the labels of the CSI driver say which nodes "
+    "reach it",
     since=23,
     concerns=has_claims,
 )
@@ -629,11 +639,11 @@ DEFAULT_SPREAD = Rule(
     "default constraints of PodTopologySpread spread pods of a Service or controller; before, SelectorSpread",
     since=20,
     gate=Gate("DefaultPodTopologySpread", exists_since=18, locked_since=20),
-    concerns=lambda pod: not spreads_evenly(pod),
+    concerns=lambda pod: not has_spread_constraints(pod),
 )
 ZERO_SCALARS = Rule(
     "extended resources of 0",
-    "an extended resource of which a pod requests 0 is lacking where the requests of a node exceed it",
+    "a node whose pods request more of an extended resource than it has rejects a pod that requests 0 of it",
     until=25,
     concerns=lambda pod: bool(extended_resources(pod)),
 )
@@ -648,17 +658,19 @@ SKIPPED_FILTERS = Rule(
     "skipped filters",
     "a filter that has nothing to look at for a pod is skipped, also where room is kept for nominated pods",
     since=27,
-    decides=False,  # where pods are nominated, and these have an anti-affinity that no pod there has
+    # It decides only where nominated pods have an anti-affinity that no pod on the node has.
+    decides=False,
 )
 PREPARED_RESTRICTIONS = Rule(
     "prepared VolumeRestrictions",
     "the filter of VolumeRestrictions fails where its preFilter is disabled",
     since=27,
-    decides=False,  # for whoever disables it; a scheduler that rejects every pod is noticed
+    # It decides only where that is disabled. Such a scheduler rejects every pod, which somebody will notice.
+    decides=False,
 )
 _V1 = Rule(
     "configuration v1",
-    "with the weights of v1beta3; the only one that 1.35 reads",
+    "the weights are those of v1beta3; 1.35 reads no other version",
     since=25,
     decides=False,
 )
@@ -678,21 +690,22 @@ _V1BETA1 = Rule(
     decides=False,
 )
 
-RULES: tuple[Rule, ...] = tuple(rule for rule in [*vars().values()] if isinstance(rule, Rule))
-"""All of them, in the order in which they stand here."""
+# ``vars()`` are the names of this module so far: each rule above is in the table by being assigned to a name.
+RULES: tuple[Rule, ...] = tuple(value for value in [*vars().values()] if isinstance(value, Rule))
+"""All of them, in the order in which they stand here; messages list several in this order."""
 
 GATES_OF_RULES = frozenset(rule.gate.name for rule in RULES if rule.gate is not None)
 """The names of the feature gates that rebalancer knows."""
 
 
 def as_seen_by(release: Release, pod: PodClass) -> PodClass:
-    """A pod without the fields that a scheduler does not look at."""
-    for without in _leaving_out(release):
-        pod = without(pod)
+    """A pod without the fields that the scheduler of a release does not look at."""
+    for without_field in _functions_that_drop_fields(release):
+        pod = without_field(pod)
     return pod
 
 
 @lru_cache(maxsize=16)
-def _leaving_out(release: Release) -> tuple[Callable[[PodClass], PodClass], ...]:
-    """What leaves out the fields of each rule that a release does not follow."""
+def _functions_that_drop_fields(release: Release) -> tuple[Callable[[PodClass], PodClass], ...]:
+    """One function for each rule that a release does not follow, and that is about fields of pods."""
     return tuple(rule.without for rule in RULES if rule.without is not None and not release.has(rule))
