@@ -37,7 +37,9 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import Steering
 from rebalancer.planning.taints import as_a_run_has_them
 from rebalancer.policy.hotness import ScoreRule
-from rebalancer.scheduling.framework.cycle import Placement, Preemptions, waiting_pods
+from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.scheduling.framework.preemption import Preemptions
+from rebalancer.scheduling.framework.queue import waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result

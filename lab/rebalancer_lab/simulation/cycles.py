@@ -31,7 +31,7 @@ from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import pods_leaving
 from rebalancer.planning.reasons import NEVER_MOVE, Reason
 from rebalancer.planning.warnings import sentences
-from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.framework.queue import waiting_pods
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import (
     MoveHistory,

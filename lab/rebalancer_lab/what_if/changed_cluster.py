@@ -37,7 +37,7 @@ from rebalancer.planning.warnings import not_modelled, sentences
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.strategies import no_strategies
 from rebalancer.policy.units import Amount
-from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.framework.queue import waiting_pods
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.run_state import RunState

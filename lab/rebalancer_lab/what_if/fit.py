@@ -38,7 +38,7 @@ from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.stateful_sets import without_own_claims
 from rebalancer.planning.workloads.templates import differences
-from rebalancer.scheduling.framework.cycle import Preemptions
+from rebalancer.scheduling.framework.preemption import Preemptions
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import claims_by_name

@@ -48,7 +48,8 @@ from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo, grace_period_seconds
 from rebalancer.policy.schema import BOLDEST
-from rebalancer.scheduling.framework.cycle import Placement, Preemption, Preemptions
+from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 

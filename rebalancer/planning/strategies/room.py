@@ -17,7 +17,8 @@ from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.scheduling.framework.cycle import Preemptions, waiting_pods
+from rebalancer.scheduling.framework.preemption import Preemptions
+from rebalancer.scheduling.framework.queue import waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 

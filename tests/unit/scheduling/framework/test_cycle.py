@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW
-from rebalancer.scheduling.framework.cycle import Placement, Preemptions, Scheduler
+from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.framework.preemption import Preemptions
 from rebalancer.scheduling.plugins.node_properties import image_locality
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.scheduling.framework.cycle import queue_order
+from rebalancer.scheduling.framework.queue import queue_order
 from tests.builders import a_node, a_pod, a_snapshot
 
 
