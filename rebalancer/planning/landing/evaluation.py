@@ -7,20 +7,19 @@ While the scheduler places a replacement, its predecessor may still be there:
     any other controller   makes it as the old pod begins to terminate; whether that is gone when the
                            scheduler comes to the replacement is a race
 
-The room that a pod leaves may be taken by Pending pods, which retry as soon as something becomes free. If one
-of them fits there, the node is as full as before, and the eviction was for nothing.
+Pending pods may take the room that a pod leaves: see ``freed_room``.
 
-Nothing is placed twice. Two pods of a class that leave the same node leave the same cluster behind, unless
-they were just bound: their replacements land alike, and only what they use differs. Neither does it matter
-which search asks, or in which order the moves before were made. What a search may cost is bounded by what
-it asks for, not by what had to be computed: otherwise plans would depend on what was searched before.
+The evaluator places nothing twice. If two pods of a class leave the same node, the cluster that they leave
+behind is the same, unless they were bound just now. So their replacements have the same placement, and only
+their load differs. The placement does not depend on the search that asks for it either, nor on the order of
+the moves before. A search is bounded by how many placements it asks for, whether or not they are known
+already: otherwise a plan would depend on what was searched before.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -31,10 +30,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.cluster.nodes import BASE_RESOURCES
-from rebalancer.counting import counted
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.freed_room import FreedRoom
 from rebalancer.planning.landing.landing_check import LandingCheck
+from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.purpose import Landings, Purpose
 from rebalancer.planning.landing.scenarios import (
     Branch,
@@ -49,7 +48,6 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo, grace_period_seconds
 from rebalancer.policy.schema import BOLDEST
 from rebalancer.scheduling.framework.cycle import Placement
-from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
@@ -63,7 +61,7 @@ class Predecessor(Enum):
 
 @contextmanager
 def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor) -> Iterator[None]:
-    """The state while a pod of a node is in this state; as it was when the block ends."""
+    """The cluster while the predecessor serves, terminates or is gone; restored when the block ends."""
     if predecessor is Predecessor.TERMINATES:
         with state.while_terminating(row):
             yield
@@ -72,162 +70,58 @@ def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor)
         yield
 
 
-# Filters whose verdict depends on a pod's class and the node alone.
-_STATIC = frozenset({"NodeName", "NodeUnschedulable", "NodeAffinity", "TaintToleration"})
-# So many classes of Pending pods are asked whether they take the room of one pod; with more, one of them may.
+# The evaluator tries no more classes of Pending pods in the room of a pod. Of more, it assumes that one fits.
 MAX_WAITING_CLASSES = 20
 
 
-class FreedRoom:
-    """The classes of Pending pods that fit nowhere, and the nodes on which they wait for room."""
-
-    def __init__(self, schedulers: ProfileSchedulers, waiting: Sequence[int]) -> None:
-        """``waiting`` are classes, in queue order."""
-        self._schedulers = schedulers
-        self._waiting = np.array(waiting, np.int64)
-        self._never: dict[tuple[int, NodeRow], bool] = {}
-        classes = schedulers.state.classes
-        self._wanted = np.array(
-            [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
-        ).reshape(len(waiting), len(classes.resources))
-        self._unfiltered = np.array(
-            [
-                not schedulers.is_foreign(index) and not schedulers.needs_requested_room(index)
-                for index in waiting
-            ],
-            np.bool_,
-        )
-
-    def __bool__(self) -> bool:
-        """Whether any pod waits."""
-        return bool(len(self._waiting))
-
-    def may_be_taken_by(self, row: PodRow, source: NodeRow, state: ClusterState) -> list[int]:
-        """The classes whose requests fit once a pod has left its node, and which labels and taints admit.
-
-        ``state`` still has the pod.
-        """
-        if not len(self._waiting):
-            return []
-        classes = state.classes
-        free = classes.allocatable[source] - state.requested[source]
-        free = free + classes.present[state.pod_class[row]]
-        free[BASE_RESOURCES.index("pods")] = 1  # a pod leaves, so there is room for one
-        fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
-        return [
-            index for index in self._waiting[fits].tolist() if not self._is_shut_out(index, source, state)
-        ]
-
-    def takes(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
-        """Whether pods of a class fit on a node, or may; ``state`` is without the pod that leaves it."""
-        return self._schedulers.is_foreign(pod_class) or bool(
-            self._schedulers.scheduler(pod_class).feasible(state, pod_class)[source]
-        )
-
-    def words(self, pod_class: int) -> str:
-        """Who takes the room."""
-        pod = self._schedulers.state.classes[pod_class]
-        name = f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'}"
-        if self._schedulers.is_foreign(pod_class):
-            return f"{name}, whose scheduler {pod.scheduler_name} is not configured, may fit where it leaves"
-        return f"{name} would fit where it leaves"
-
-    def _is_shut_out(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
-        key = (pod_class, source)
-        if key not in self._never:
-            scheduler = self._schedulers.likely_scheduler(pod_class)
-            self._never[key] = bool(scheduler.rejection_at(state, pod_class, source, _STATIC))
-        return self._never[key]
-
-
-_MAX_CELLS = 1_000_000  # placements times nodes that are kept
+_MAX_CELLS = 1_000_000  # placements kept, times nodes
 
 
 class KnownPlacements:
-    """By what the state is like, and by the kind of eviction."""
+    """The placements that were computed, by the content of the state and by the kind of eviction."""
 
     def __init__(self, nodes: int) -> None:
         self.asked = 0
         self.computed = 0
-        self._most = max(_MAX_CELLS // max(nodes, 1), 1)
-        self._found: dict[tuple[Hashable, Hashable], list[Placement]] = {}
-        # States are kept with what was placed in them, so that no other state can have the same id.
+        self._max_kept = max(_MAX_CELLS // max(nodes, 1), 1)
+        self._by_content: dict[tuple[Hashable, Hashable], list[Placement]] = {}
+        # By id of the state, which needs no key of its content. The state is kept as well, so that no other
+        # one can get its id.
         self._since_move: dict[tuple[int, Hashable], tuple[ClusterState, list[Placement]]] = {}
 
     def of(
         self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
     ) -> list[Placement]:
-        """The placements after an eviction of this kind; the first time since a move they count as asked."""
-        place = id(state), kind
-        here = self._since_move.get(place)
-        if here is not None:
-            return here[1]
-        found = self.shared(state, kind, compute)
-        self.asked += len(found)
-        if len(self._since_move) >= self._most:
+        """The placements after an eviction of this kind; ``asked`` counts them once between two moves."""
+        key = id(state), kind
+        known = self._since_move.get(key)
+        if known is not None:
+            _, placements = known
+            return placements
+        placements = self.shared(state, kind, compute)
+        self.asked += len(placements)
+        if len(self._since_move) >= self._max_kept:
             self._since_move.clear()
-        self._since_move[place] = state, found
-        return found
+        self._since_move[key] = state, placements
+        return placements
 
     def shared(
         self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
     ) -> list[Placement]:
-        """The same, for a search that bounds what it asks for itself."""
+        """The placements after an eviction of this kind; ``asked`` does not count them."""
         key = state.key, kind
-        found = self._found.get(key)
-        if found is None:
-            found = compute()
-            self.computed += len(found)
-            if len(self._found) >= self._most:
-                self._found.clear()
-            self._found[key] = found
-        return found
+        placements = self._by_content.get(key)
+        if placements is None:
+            placements = compute()
+            self.computed += len(placements)
+            if len(self._by_content) >= self._max_kept:
+                self._by_content.clear()
+            self._by_content[key] = placements
+        return placements
 
     def forget(self) -> None:
-        """Forget which state had which placements: a move was made since."""
+        """Forget the placements of each state: a move was made, which changed the states."""
         self._since_move.clear()
-
-
-_MAX_REASONS = 3
-_MAX_VICTIMS = 2
-
-
-class NoLanding:
-    """Finds the reason once for each class, for the cluster as it is before the plan."""
-
-    def __init__(self, schedulers: ProfileSchedulers) -> None:
-        self._schedulers = schedulers
-        self._preemptions = Preemptions(schedulers.state)
-        self._sentences: dict[int, str] = {}
-
-    def why(self, pod_class: int) -> str:
-        """Why no node is feasible for a class, and what its pods would do."""
-        if pod_class not in self._sentences:
-            scheduler = self._schedulers.scheduler(pod_class)
-            found = self._preemptions.of(scheduler, pod_class)
-            self._sentences[pod_class] = (
-                f"no node is feasible for its replacement{self._rejections(pod_class)}: "
-                + (self._preempting(found) if len(found.nodes) else "it would stay Pending")
-            )
-        return self._sentences[pod_class]
-
-    def _rejections(self, pod_class: int) -> str:
-        """`` (2 Insufficient cpu, 1 …)``, most frequent first, of the cluster before the plan."""
-        scheduler = self._schedulers.scheduler(pod_class)
-        reasons = scheduler.rejections(self._schedulers.state, pod_class).values()
-        counts = Counter(part for reason in reasons for part in reason.split(": ", 1)[-1].split(", "))
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        listed = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MAX_REASONS])
-        more = ", …" if len(ordered) > _MAX_REASONS else ""
-        return f" ({listed}{more})" if listed else ""
-
-    def _preempting(self, found: Preemption) -> str:
-        inputs = self._schedulers.inputs
-        node = inputs.snapshot.nodes.names[int(found.nodes[0])]
-        victims = ", ".join(inputs.snapshot.pods.full_name(pod) for pod in found.victims[:_MAX_VICTIMS])
-        more = ", …" if len(found.victims) > _MAX_VICTIMS else ""
-        where = counted(len(found.nodes), "node")
-        return f"it would preempt pods of lower priority on {where}, e.g. on {node} {victims}{more}"
 
 
 NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
@@ -372,21 +266,26 @@ class _InScenario(msgspec.Struct, eq=False):
 
 
 def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, ...]:
-    """What a pod does when its replacement is placed, the likeliest first; several where that is a race."""
+    """What the old pod may be doing when its replacement is placed, the likeliest first."""
     if candidate.restarted:
         return (Predecessor.SERVES,)
     if candidate.replaced_late:
         return (Predecessor.GONE,)
-    likely = inputs.policy.planning.level.counts_on_termination and not candidate.replaced_any_time
-    if likely and grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row)) > 0:
+    # A policy may count on a pod with a grace period still terminating when its replacement is placed.
+    counts_on_it = inputs.policy.planning.level.counts_on_termination and not candidate.replaced_any_time
+    if counts_on_it and grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row)) > 0:
         return (Predecessor.TERMINATES,)
     return (Predecessor.TERMINATES, Predecessor.GONE)
 
 
 def placement_key(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:
-    """What placements depend on beside the state: the same for alike pods that leave the same node."""
-    apart = predecessor is Predecessor.GONE and candidate.row in state.apart
-    kind = ~candidate.row if apart else state.pod_class[candidate.row]
+    """What placements depend on beside the state: the same for pods of a class that leave the same node.
+
+    A pod that was just bound counts differently from its class once it is gone. Its kind is a negative
+    number, which no class has.
+    """
+    is_apart = predecessor is Predecessor.GONE and candidate.row in state.apart
+    kind = ~candidate.row if is_apart else state.pod_class[candidate.row]
     return kind, candidate.replacement, candidate.source, predecessor, state.added_soft_taint
 
 
@@ -422,7 +321,7 @@ class MoveEvaluator:
     ) -> None:
         """``waiting`` are the classes of Pending pods that fit nowhere: they retry when room is freed.
 
-        ``ensure_wanted`` is called before each placement.
+        The evaluator calls ``ensure_wanted`` before each placement; it may raise where nobody waits any more.
         """
         self._inputs = inputs
         self._schedulers = schedulers
@@ -434,7 +333,7 @@ class MoveEvaluator:
         self.placements = KnownPlacements(len(self._names))
 
     def taking_the_race_as_likely(self) -> MoveEvaluator:
-        """The same under the boldest aggressiveness, which counts on it, and computes anew."""
+        """The evaluator of the boldest aggressiveness, which counts on pods that still terminate."""
         policy = self._inputs.policy
         other = copy.copy(self)
         planning = policy.planning.model_copy(update={"aggressiveness": BOLDEST})
@@ -452,45 +351,61 @@ class MoveEvaluator:
     ) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.
 
-        A move is refused by one unacceptable landing; where the scheduler takes samples, by a greater chance
-        of them than is ``tolerated``: None for all that ``planning.confidence`` leaves to a plan. So what
-        refuses it ends the evaluation, and ``by_scenario`` is of moves that are not refused. An explanation
-        asks for the landings of refused moves too: ``complete``.
+        One unacceptable landing refuses the move. Where the scheduler takes samples, only a chance of such
+        landings that is greater than ``tolerated`` refuses it; None: all the chance that
+        ``planning.confidence`` leaves to a plan. The evaluation ends there, without ``by_scenario``, unless
+        it must be ``complete``: an explanation shows the landings of refused moves, too.
         """
         if tolerated is None:
             tolerated = 1.0 - self._inputs.policy.planning.confidence
         percents = scenarios.percents(candidate.source)
+        tolerated += _ROUNDING
         found = list(map(_InScenario, scenarios.all, percents))
-        del found[self._look(candidate, found, np.inf if complete else tolerated + _ROUNDING) :]
+        placed_in = self._look(candidate, found, np.inf if complete else tolerated)
+        found = found[:placed_in]
         mass = _mean_mass(found)
         refusing = [item for item in found if item.refuses]
-        refused = refusing[0].worst.refusal() if refusing and refusing[0].worst.refusal else None
+        refused: NotMoved | None = None
+        if refusing and refusing[0].worst.refusal:
+            refused = refusing[0].worst.refusal()
         sampled = all(item.sampled for item in refusing)
-        stays = refused is not None and not (sampled and mass <= tolerated + _ROUNDING)
-        shown = [item for item in found if item.placements] if complete or not stays else []
+        stays = refused is not None and not (sampled and mass <= tolerated)
+        only_while_terminating = stays and self._holds_later(
+            candidate, found, tolerated if sampled else NEGLIGIBLE
+        )
+        shown: list[_InScenario] = []
+        if complete or not stays:
+            shown = [item for item in found if item.placements]
         landings = [mean_of(item.placements, len(self._names), item.scenario.starts) for item in shown]
+        branches: list[tuple[Branch, ...]] = []
+        if shown:
+            branches = [branches_of(item.placements, item.scenario.starts) for item in found]
+        beside, emptied, spread_cost = self._lost(candidate, scenarios, landings)
         return Evaluation(
-            candidate,
-            tuple(landings),
-            tuple(branches_of(item.placements, item.scenario.starts) for item in found) if shown else (),
-            np.array([item.scenario.chance for item in shown]),
-            mass,
-            tuple(each for item in shown for each in item.acceptable),
-            refused,
-            sampled,
-            stays and self._holds_later(candidate, found, tolerated + _ROUNDING if sampled else NEGLIGIBLE),
-            *self._lost(candidate, scenarios, landings),
+            candidate=candidate,
+            by_scenario=tuple(landings),
+            branches=tuple(branches),
+            weights=np.array([item.scenario.chance for item in shown]),
+            unacceptable=mass,
+            acceptable=tuple(landing for item in shown for landing in item.acceptable),
+            refused=refused,
+            sampled=sampled,
+            only_while_terminating=only_while_terminating,
+            beside=beside,
+            emptied=emptied,
+            spread_cost=spread_cost,
         )
 
     def _look(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> int:
-        """Place the replacement until that refuses the move, and tell in how many scenarios it was placed.
+        """Place the replacement in one scenario after another until one refuses the move; return how many.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
-        gone, and the other way round, so all four combinations count, but for those that ``timings`` rules
-        out. What is unacceptable in one scenario mostly is in the others, so each is looked at in one state
-        before any of them is in a second one. Never refused, where infinitely much is ``tolerated``.
+        gone, and the other way round. So there are up to four courses, without those that ``timings`` rules
+        out. What is unacceptable in one scenario mostly is in the others too, so every scenario gets the
+        first course before any of them gets the second. With an infinite ``tolerated`` nothing refuses the
+        move.
         """
-        at_least = 0.0
+        at_least = 0.0  # the chance of unacceptable landings, as far as is known
         is_first = True
         for is_later, predecessor in self._courses(candidate, found[0].scenario):
             for at, item in enumerate(found):
@@ -526,7 +441,7 @@ class MoveEvaluator:
                 found.worst = score
 
     def _holds_later(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> bool:
-        """Whether nothing that was found refuses the move once all pods that this wave evicts are gone."""
+        """Whether nothing would refuse the move once all pods that this wave evicts are gone."""
         mass = 0.0
         for item in found:
             if not item.scenario.is_terminating or not item.placements:
@@ -541,7 +456,7 @@ class MoveEvaluator:
     def _lost(
         self, candidate: Candidate, scenarios: Scenarios, landings: Sequence[LandingDistribution]
     ) -> tuple[float, float, float]:
-        """The chances to join another replica and to empty a zone, and the cost; 0 of refused moves."""
+        """The chances to join another replica and to empty a zone, and what both cost; 0 if it is refused."""
         if len(landings) != len(scenarios.all):
             return 0.0, 0.0, 0.0
         total = np.zeros(3)
@@ -564,12 +479,12 @@ class MoveEvaluator:
         return len(scenarios.all) * (courses * self._schedulers.max_views + waiting)
 
     def _courses(self, candidate: Candidate, scenario: Scenario) -> Sequence[tuple[bool, Predecessor]]:
-        """In which states a replacement may be placed: later or in this wave, and what its predecessor does.
+        """The courses: whether pods evicted before it in this wave are gone, and what its predecessor does.
 
-        Pods that were evicted before it in the same wave may be gone already or not, whatever the policy.
+        Whatever the policy counts on for the predecessor, the others may be gone already or not.
         """
-        times = (True, False) if scenario.is_terminating else (True,)
-        return tuple(itertools.product(times, timings(candidate, self._inputs)))
+        others_are_gone = (True, False) if scenario.is_terminating else (True,)
+        return tuple(itertools.product(others_are_gone, timings(candidate, self._inputs)))
 
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
@@ -578,14 +493,15 @@ class MoveEvaluator:
         return self.placements.of(state, placement_key(candidate, state, predecessor), found)
 
     def once_gone(self, candidate: Candidate, state: ClusterState) -> Placement:
-        """Where the replacement would be placed once the pod is gone; it does not count as asked."""
+        """Where the replacement would be placed once the pod is gone; ``asked`` does not count it."""
         gone = candidate, state, Predecessor.GONE
         found = partial(placements_of, self._schedulers, *gone)
         return self.placements.shared(state, placement_key(*gone), found)[0]
 
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
-        found = self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
-        return [item for item in found if item not in candidate.wish.purpose.room_for] if found else found
+        """The classes of Pending pods that may take the room, but for those that the move makes room for."""
+        fitting = self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
+        return [pod_class for pod_class in fitting if pod_class not in candidate.wish.purpose.room_for]
 
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""
@@ -600,7 +516,7 @@ class MoveEvaluator:
                 self.placements.asked += 1
                 self.placements.computed += 1
                 if self._freed.takes(pod_class, candidate.source, state):
-                    return self._freed.words(pod_class)
+                    return self._freed.sentence(pod_class)
         if len(waiting) <= MAX_WAITING_CLASSES:
             return ""
         return (
@@ -632,7 +548,8 @@ class MoveEvaluator:
     def judged(self, candidate: Candidate, scenarios: Scenarios) -> Iterator[JudgedPlacement]:
         """Each placement of a replacement in every scenario, with what all feasible nodes would be like.
 
-        Each is computed once it is asked for: what taints nodes meanwhile counts.
+        Each is computed when the caller comes to it. So a taint that the caller adds to the states between
+        two of them counts for the second.
         """
         check = self._landing_check
         purpose = candidate.wish.purpose
@@ -643,7 +560,9 @@ class MoveEvaluator:
                 soft_taint = state.added_soft_taint
                 for placement in self._place(candidate, state, predecessor):
                     rows = placement.feasible
-                    _, tainted = soft_taint or (None, frozenset())
+                    tainted: frozenset[int] = frozenset()
+                    if soft_taint is not None:
+                        _, tainted = soft_taint
                     landings = self._landings(candidate, scenario, before, placement, rows, is_over=False)
                     yield JudgedPlacement(
                         rows=rows,
@@ -685,6 +604,7 @@ class MoveEvaluator:
         )
 
     def _refusal(self, landings: Landings, purpose: Purpose, chance: FloatArray, good: BoolArray) -> NotMoved:
+        """Why the move is refused: the chance of unacceptable landings, and why the likeliest is one."""
         check = self._landing_check
         bad = (~good).nonzero()[0]
         likeliest = int(bad[np.argmax(chance[bad])])
