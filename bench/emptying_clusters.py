@@ -44,6 +44,8 @@ def policy(others: Mapping[str, Any], **settings: Any) -> RebalancePolicy:
             "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": HOT, "memory": HOT}}]},
             "evictable": {"minAge": "0s", "protect": []},
             "limits": {"perRun": 10_000, "perNode": 1000, "perNamespace": 10_000, "perWorkload": "100%"},
+            "execution": {"waveSize": 5},
+            "planning": {"cooldown": "1h"},
             "strategies": {"consolidation": consolidation, **others},
         }
     )

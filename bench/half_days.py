@@ -10,9 +10,10 @@ and half the other (mixed); or those that use much request little (inverse):
     kind     policy   seed  evictions  hot: first, last third  back  again  unexpected
     mixed    default     3         39           3         2.5     0      0           0
 
-``default`` has the limits and the cooldown that are shipped; ``bold`` wants every improvement, without limits
-worth the name, and leaves a workload alone for ten minutes only. ``back`` are evictions of a pod from a node
-that a replica of its workload had been moved to, ``again`` those of them within an hour.
+``default`` has limits as clusters of hundreds of nodes have them, and a cooldown of an hour; ``bold`` wants
+every improvement, without limits worth the name, and leaves a workload alone for ten minutes only. ``back``
+are evictions of a pod from a node that a replica of its workload had been moved to, ``again`` those of them
+within an hour.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 metadata: {name: idle}
 hotNodes: {forRuns: 1, any: [{utilization: {cpu: 99, memory: 99}, coolTo: {cpu: 84, memory: 84}}]}
-limits: {perRun: 1000, perNamespace: 1000}
+evictable: {minAge: 10m, priorityBelow: 2000000000}
+limits: {perRun: 1000, perNode: 4, perNamespace: 1000}
+execution: {waveSize: 5}
 """
 _ASKED = ("extend", "choose", "spoils", "report", "plan_fields")  # within these it is asked for the rest
 _SOFT = {"preferredNodeAffinity": True, "preferredPodAffinity": True, "preferNoSchedule": True}

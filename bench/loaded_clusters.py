@@ -37,6 +37,7 @@ RULES: dict[str, Any] = {
     "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": HOT_ABOVE}, "coolTo": {"cpu": COOL_TO}}]},
     "evictable": {"minAge": "0s", "protect": []},
     "limits": {"perRun": 50, "perNode": 10, "perNamespace": 50, "perWorkload": "50%"},
+    "execution": {"waveSize": 5},
 }
 """What of a policy decides which pods may leave."""
 

@@ -43,6 +43,7 @@ def policy() -> RebalancePolicy:
             },
             "evictable": {"minAge": "0s", "protect": ["SingleReplica", "LocalStorage"]},
             "limits": {"perRun": 10_000, "perNode": 1000, "perNamespace": 10_000, "perWorkload": "100%"},
+            "execution": {"waveSize": 5},
         }
     )
 

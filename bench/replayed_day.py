@@ -1,6 +1,6 @@
 """Days of a recorded cluster, made from one dump of it, and what replaying them takes.
 
-    python -m bench.replayed_day DUMP FOLDER [--moments 288] [--every 5] [--policy policies/default.yaml]
+    python -m bench.replayed_day DUMP FOLDER [--moments 288] [--every 5] [--policy policies/conservative.yaml]
 
 The load of each pod follows the published curves of `bench.demand` by its workload, with some noise; every
 moment some pods leave and others come, so that the recording has what real ones have. Node figures and
@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--moments", type=int, default=288)
     parser.add_argument("--every", type=float, default=5.0, help="minutes")
-    parser.add_argument("--policy", type=Path, default=Path("policies/default.yaml"))
+    parser.add_argument("--policy", type=Path, default=Path("policies/conservative.yaml"))
     parser.add_argument("--only-policy", action="store_true", help="without the rows that are always there")
     chosen = parser.parse_args()
     if not chosen.folder.exists():

@@ -53,10 +53,16 @@ def bold_policy() -> RebalancePolicy:
 
 
 def limited_policy() -> RebalancePolicy:
-    """Limits and the level of aggressiveness as they are shipped."""
+    """Limits and a cooldown as large clusters have them, and the usual level of aggressiveness."""
     limits = {"perRun": 20, "perNode": 4, "perNamespace": 10, "perWorkload": "10%"}
     return RebalancePolicy.model_validate(
-        {"hotNodes": _HOT, "evictable": _EVICTABLE, "limits": limits, "execution": _WAVES}
+        {
+            "hotNodes": _HOT,
+            "evictable": _EVICTABLE,
+            "limits": limits,
+            "planning": {"cooldown": "1h"},
+            "execution": _WAVES,
+        }
     )
 
 

@@ -47,6 +47,7 @@ evictable: {{minAge: 1m, protect: []}}
 limits: {{perRun: 8, perNode: 3, perNamespace: 8, perWorkload: 1}}
 planning: {{cooldown: 5m, minGain: 3}}
 execution: {{waveSize: 2, firstWave: 1, waveTimeout: 60s}}
+safety: {{maxPendingPods: 20}}
 """
 
 

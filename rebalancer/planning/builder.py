@@ -575,6 +575,7 @@ class PartialPlan(msgspec.Struct, frozen=True, eq=False):
     builder: PlanBuilder
     kept: Mapping[PodRow, NotMoved]  # pods that some strategy wished to move and that stay
     notes: Mapping[str, str] = {}  # by strategy: what it says of the plan
+    without_limits: Mapping[frozenset[str], frozenset[PodRow]] = {}  # by limits: pods that would move besides
 
     @property
     def moves(self) -> tuple[PlannedMove, ...]:

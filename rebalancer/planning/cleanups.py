@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.eviction import EvictionContext, refusals_of_finished
 from rebalancer.planning.plan import Cleanup, PodReference, UnmovedPod
-from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.reasons import NotMoved, Reason, set_policy
+from rebalancer.planning.remedies import remedy
 
 if TYPE_CHECKING:
     from rebalancer.planning.strategies.strategy import Strategy
@@ -53,8 +54,20 @@ class FinishedPods:
     def refusals(self, row: PodRow, strategy: Strategy | None = None) -> list[NotMoved]:
         """What protects a pod from its removal for a strategy, or for any."""
         every = refusals_of_finished(self._context, row)
-        may_be_bare = strategy is not None and strategy.removes_bare_pods
-        return [item for item in every if not (may_be_bare and item.reason == Reason.NO_CONTROLLER)]
+        if strategy is None:
+            return list(every)
+        if strategy.removes_bare_pods:
+            return [item for item in every if item.reason != Reason.NO_CONTROLLER]
+        bare_pods = set_policy(f"strategies.{strategy.name}.barePods", value=True)
+        is_bare = not self._pods.class_of(row).owner.kind
+        return [
+            replace(item, remedies=(bare_pods,)) if is_bare and item.reason == Reason.NO_CONTROLLER else item
+            for item in every
+        ]
+
+    def remedy(self, row: PodRow, refusal: NotMoved) -> str:
+        """What would have a pod removed that a reason keeps."""
+        return remedy(self._context, row, refusal)
 
     def cleanups(self) -> tuple[tuple[Cleanup, ...], tuple[UnmovedPod, ...]]:
         """The pods that a run removes, in order of namespace and name, and those that stay though wished."""
@@ -78,6 +91,7 @@ class FinishedPods:
                     reason=str(refusal.reason),
                     because=f"{refusal.message} ({strategy.name}: {why})",
                     setting=refusal.setting,
+                    remedy=self.remedy(row, refusal),
                 )
             )
         return tuple(cleanups), tuple(kept)

@@ -102,7 +102,8 @@ def _kept(kept: Sequence[UnmovedPod]) -> str:
     reason, number = Counter(item.reason for item in kept).most_common(1)[0]
     first = next(item for item in kept if item.reason == reason)
     who = counted(len(kept), "pod that a strategy would move stays", "pods that strategies would move stay")
-    return f"{who}, {number:,} by {reason}, e.g. {first.pod.namespace}/{first.pod.name}: {first.because}"
+    remedy = f"; {first.freed_by}" if first.remedy else ""
+    return f"{who}, {number:,} by {reason}, e.g. {first.pod.full_name}: {first.because}{remedy}"
 
 
 def _nearest(prepared: PreparedInputs) -> tuple[Distance, ...]:

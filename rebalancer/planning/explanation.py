@@ -34,6 +34,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.remedies import remedy, remove_finished
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.hot_nodes.relief import LIFTED
@@ -108,6 +109,7 @@ class Refusal(Value, frozen=True):
     reason: str  # a code of planning.reasons
     because: str
     setting: str = ""  # of the policy; empty where the cluster and no setting is the reason
+    remedy: str = ""  # what would free it: a key of the policy with its value, a field of the API, or time
 
 
 class PodExplanation(Answer, frozen=True):
@@ -127,6 +129,7 @@ class PodExplanation(Answer, frozen=True):
     table: SchedulingTable | None = None  # None where no profile places it
     wishes: dict[str, str] = {}  # by strategy that wishes to move it: why
     refusals: tuple[Refusal, ...] = ()  # every reason, the first of which is ``reason``
+    remedy: str = ""  # what would have the plan move it, where another reason than these keeps it
     api_version: str = API_VERSION
     kind: str = "PodExplanation"
 
@@ -278,9 +281,10 @@ class PodExplainer:
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
             because=refusal.message if refusal else unprotected,
-            refusals=_in_words(refusals),
+            refusals=_in_words(refusals, partial(remedy, prepared.eviction, row)),
             verdict=verdict,
             verdict_because=verdict_because + self._with_higher_limits(plan, plan_by),
+            remedy="" if refusals else _remedy_of(plan, pods.uids[row]),
             landings=landings,
             after_moves=after_moves,
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
@@ -489,10 +493,16 @@ class PodExplainer:
         }
 
 
-def _in_words(refusals: Iterable[NotMoved]) -> tuple[Refusal, ...]:
+def _in_words(refusals: Iterable[NotMoved], remedy_of: Callable[[NotMoved], str]) -> tuple[Refusal, ...]:
     return tuple(
-        Refusal(reason=str(item.reason), because=item.message, setting=item.setting) for item in refusals
+        Refusal(reason=str(item.reason), because=item.message, setting=item.setting, remedy=remedy_of(item))
+        for item in refusals
     )
+
+
+def _remedy_of(plan: Plan, uid: str) -> str:
+    """What would free a pod that a strategy wished to move and that stays; empty for others."""
+    return next((item.remedy for item in plan.kept if item.pod.uid == uid), "")
 
 
 def explain_finished(
@@ -505,6 +515,7 @@ def explain_finished(
     refusals = finished.refusals(row, next(iter(wishes), None))
     verdict = NODE_NOT_HOT
     verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
+    way = "" if wishes else remove_finished(prepared.eviction, row).text
     for cleanup in plan.cleanups:
         if cleanup.pod.uid == pod.uid:
             verdict = REMOVED
@@ -513,6 +524,7 @@ def explain_finished(
         if stays.pod.uid == pod.uid:
             verdict = stays.reason
             verdict_because = stays.because
+            way = stays.remedy
     return PodExplanation(
         **plan.of_same(),
         pod=pod,
@@ -520,9 +532,10 @@ def explain_finished(
         evictable=not refusals,
         reason=str(refusals[0].reason) if refusals else "",
         because=refusals[0].message if refusals else "nothing protects it",
-        refusals=_in_words(refusals),
+        refusals=_in_words(refusals, partial(finished.remedy, row)),
         verdict=verdict,
         verdict_because=verdict_because,
+        remedy="" if refusals else way,
         landings=(),
         unacceptable=0.0,
         wishes={strategy.name: why for strategy, why in wishes.items()},

@@ -242,6 +242,12 @@ class UnmovedPod(Value, frozen=True):
     reason: str  # a code of planning.reasons
     because: str
     setting: str = ""  # of the policy, that keeps it; empty where the cluster and no setting does
+    remedy: str = ""  # what would free it: a key of the policy with its value, a field of the API, or time
+
+    @property
+    def freed_by(self) -> str:
+        """``freed by evictable.minAge: 3m``."""
+        return f"freed by {self.remedy}"
 
 
 class Obstacle(Value, frozen=True):
@@ -252,11 +258,12 @@ class Obstacle(Value, frozen=True):
     share: float  # 0..1 of the load that could leave: what pods use of resources above coolTo
     pods: int
     pods_in_all: int  # kept on these nodes, whatever keeps them, but for those that never move
-    pods_kept_alone: int  # of ``pods``, those that no rule of another setting keeps
     example: str  # namespace/name of the pod that uses most
     because: str  # why that pod stays
-    share_alone: float = 0.0  # of ``share``, what no rule of another setting keeps
-    remedy: str = ""  # what may help where no setting keeps them; empty where nothing is known to
+    # Of ``pods``, those that would move if only this were lifted, as far as the search went with it.
+    # None: not tried, because there is nothing to lift, or several obstacles are heavier.
+    moves_if_lifted: int | None = None
+    remedy: str = ""  # what would free the pod of the example
 
     @property
     def name(self) -> str:
@@ -273,12 +280,17 @@ class Obstacle(Value, frozen=True):
     def sentence(self) -> str:
         """What it is that keeps how much: first the cause, where one closes everything."""
         share = f"{self.share:.0%} of the movable load"
+        remedy = f"; {self.freed_by}" if self.remedy else ""
         if _CLOSES_EVERYTHING.issuperset(self.reasons):
-            return f"{self.because} ({self.keeps} {share})"
+            return f"{self.because} ({self.keeps} {share}){remedy}"
         if not self.setting:  # a code says less than the sentence behind it
-            remedy = f"; {self.remedy}" if self.remedy else ""
             return f"{self.because}, e.g. {self.example} ({self.keeps} {share}){remedy}"
-        return f"{self.keeps} {share}, e.g. {self.example}: {self.because}"
+        return f"{self.keeps} {share}, e.g. {self.example}: {self.because}{remedy}"
+
+    @property
+    def freed_by(self) -> str:
+        """``freed by evictable.minAge: 3m``."""
+        return f"freed by {self.remedy}"
 
 
 _CLOSES_EVERYTHING = frozenset({"Window", "OtherScheduler"})  # the same sentence for each pod

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -21,7 +25,7 @@ class Reason(StrEnum):
         member.setting = setting
         return member
 
-    # Never evicted, whatever the policy says.
+    # Not evicted: what the pod or its node is.
     STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
     TERMINATING = (
@@ -191,6 +195,37 @@ NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING
 """What keeps pods that nobody expects to leave: no answer to why nothing is moved."""
 
 
+class Remedy(msgspec.Struct, frozen=True):
+    """One way to free a pod of a reason, in words; ``changes`` are keys of the policy, with their values."""
+
+    text: str
+    changes: Mapping[str, Any] = {}
+
+
+def set_policy(key: str, value: object, note: str = "") -> Remedy:
+    """The remedy of a key of the policy: ``evictable.minAge: 3m``."""
+    return Remedy(f"{key}: {_flow(value)}{note}", {key: value})
+
+
+def _flow(value: object) -> str:
+    """A value as YAML writes it on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        pairs = (f"{key}: {_flow(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, str) and not (_DURATION.fullmatch(value) or _PLAIN_TEXT.fullmatch(value)):
+        return json.dumps(value)
+    return str(value)
+
+
+# What YAML reads as text without quotes, also between brackets; ``*`` would be an alias, ``off`` a boolean.
+_PLAIN_TEXT = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z][\w./-]*", re.IGNORECASE)
+_DURATION = re.compile(r"(?:[0-9]+[smhd])+")
+
+
 class NotMoved(msgspec.Struct, frozen=True):
     """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 
@@ -200,6 +235,7 @@ class NotMoved(msgspec.Struct, frozen=True):
     node: int | None = (
         None  # the row of the node on which its replacement must not land, where one is to blame
     )
+    remedies: tuple[Remedy, ...] = ()  # what frees it, where the table of planning.remedies knows less
 
     @property
     def setting(self) -> str:
@@ -208,7 +244,7 @@ class NotMoved(msgspec.Struct, frozen=True):
 
 
 _FIRST_OF_GROUP = {
-    Reason.STATIC_POD: "Never evicted, whatever the policy says",
+    Reason.STATIC_POD: "Not evicted: what the pod or its node is",
     Reason.NAMESPACE: "Protected by the policy, unless annotated with rebalancer/evict",
     Reason.JOB_WOULD_FAIL: "Its workload could not take the eviction now; no annotation lifts this",
     Reason.OTHER_SCHEDULER: "Not known well enough: unknown is never taken as favourable",

@@ -41,6 +41,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
+from rebalancer.planning.remedies import remedy
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.unmatched_settings import unmatched_protections
 from rebalancer.planning.warnings import of_landings, of_plan, sentences
@@ -319,4 +320,5 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> UnmovedPod
         reason=str(reason.reason),
         because=reason.message,
         setting=reason.setting,
+        remedy=remedy(prepared.eviction, row, reason) if prepared.options.explains else "",
     )

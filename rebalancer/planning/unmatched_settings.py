@@ -9,6 +9,7 @@ plan looks as if there were nothing to do.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from pydantic.alias_generators import to_camel
@@ -16,8 +17,10 @@ from pydantic.alias_generators import to_camel
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.documents.models import did_you_mean
 from rebalancer.errors import InputError
 from rebalancer.planning.hotness import score_key
@@ -26,7 +29,7 @@ from rebalancer.planning.scheduler_facts import SWEEPING
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.model import Selector
-from rebalancer.policy.schema import Namespaces, RebalancePolicy
+from rebalancer.policy.schema import Namespaces, RebalancePolicy, share_of
 from rebalancer.policy.scopes import Scope, namespace_matches
 from rebalancer.profiles.types import DEFAULTS_SOURCE, ExtensionPoint
 from rebalancer.scheduling.versions.rules import GATES_OF_RULES
@@ -39,7 +42,7 @@ def settings_without_effect(
     policy: RebalancePolicy, snapshot: Snapshot, schedulers: Sequence[SchedulerFacts]
 ) -> Iterator[PlanWarning]:
     """One warning for each setting that another setting, or the cluster's pods and plugins, makes void."""
-    for sentence in policy.execution.without_effect():
+    for sentence in (*policy.without_effect(), *_numbers_that_bound_nothing(policy, snapshot)):
         yield PlanWarning(About.SETTING, sentence)
     names_of_pods = {pod.scheduler_name for pod in snapshot.pods.classes}
     for scheduler in schedulers:
@@ -58,6 +61,28 @@ def settings_without_effect(
         if plugins and scoring.isdisjoint(plugins):
             text = f"hotNodes: no profile that the policy acts on scores by {' or '.join(plugins)}"
             yield PlanWarning(About.SETTING, f"{text}: this score rule makes no node hot", _subject(rule))
+
+
+def _numbers_that_bound_nothing(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    """Sentences on numbers that are as large as what they count, where a percentage may be meant."""
+    most = policy.limits.per_workload
+    pods = snapshot.pods
+    owners = (pods.classes[index].owner for index in pods.pod_class[pods.node >= 0].tolist())
+    counts = Counter(owner.uid for owner in owners if owner.kind and owner.kind not in OF_THEIR_NODE)
+    largest = max(counts.values(), default=0)
+    said_already = any(policy.limits.without_effect())
+    if not most.percent and most.number >= largest > 1 and not said_already:
+        yield (
+            f"limits.perWorkload {most} bounds no workload here: the largest has {largest} pods; "
+            f"{share_of(most)} would be a share of its replicas"
+        )
+    not_ready = policy.safety.max_not_ready_nodes
+    nodes = len(snapshot.nodes)
+    if not not_ready.percent and not_ready.number >= nodes > 1:
+        yield (
+            f"safety.maxNotReadyNodes {not_ready} stops no run here: the cluster has "
+            f"{counted(nodes, 'node')}; {share_of(not_ready)} would be a share of them"
+        )
 
 
 def _score_rules(policy: RebalancePolicy) -> Iterator[tuple[ScoreRule, Sequence[str]]]:

@@ -94,9 +94,9 @@ class Controller(PolicyModel):
 class Evictable(PolicyModel):
     """Which pods may be evicted; static, DaemonSet and uncontrolled pods never are."""
 
-    min_age: Duration = setting(600.0, "Protect pods younger than this.")
+    min_age: Duration = setting(900.0, "Protect pods younger than this.")
     priority_below: int = setting(
-        2_000_000_000, "Evict only pods with a priority below this.", ge=-(2**31), lt=2**31
+        1_000_000_000, "Evict only pods with a priority below this.", ge=-(2**31), lt=2**31
     )
     namespaces: Namespaces = setting(
         Namespaces.model_construct(), "Which namespaces pods may be evicted from."
@@ -132,6 +132,11 @@ class Evictable(PolicyModel):
 
 
 DEFAULT_AGGRESSIVENESS = 3
+
+
+def share_of(amount: Amount) -> str:
+    """The percentage that somebody may have meant who wrote a number: ``10%``."""
+    return f"{min(amount.number, 100)}%"
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -210,7 +215,7 @@ class Planning(PolicyModel):
         le=1,
     )
     cooldown: Duration = setting(
-        3600.0,
+        7200.0,
         "How long a moved workload is left alone; doubled with each further move, a day after a bad landing.",
     )
     max_after: Mapping[ResourceName, Percent] = setting(
@@ -276,7 +281,7 @@ class LoadSettings(PolicyModel):
     )
     max_age: Duration = setting(180.0, "Maximum age of a fresh figure.", gt=0)
     min_coverage: Percentage = setting(
-        0.8,
+        0.9,
         "Share of the nodes that must have fresh figures for a run to act.",
     )
 
@@ -310,9 +315,9 @@ class ScopedLimit(Scope):
 class Limits(PolicyModel):
     """How many pods may be evicted."""
 
-    per_run: CountOfPods = setting(20, "Most evictions in a run.", ge=0)
-    per_node: CountOfPods = setting(4, "Most evictions from one node in a run.", ge=0)
-    per_namespace: CountOfPods = setting(10, "Most evictions from one namespace in a run.", ge=0)
+    per_run: CountOfPods = setting(5, "Most evictions in a run.", ge=0)
+    per_node: CountOfPods = setting(2, "Most evictions from one node in a run.", ge=0)
+    per_namespace: CountOfPods = setting(3, "Most evictions from one namespace in a run.", ge=0)
     per_workload: AmountField = setting(
         Amount(10, percent=True),
         "Most evictions from one workload in a run; a percentage is of its desired replicas.",
@@ -333,11 +338,20 @@ class Limits(PolicyModel):
         day = any(rate.per_day is not None for rate in every)
         return (*(("perHour",) if hour else ()), *(("perDay",) if day else ()))
 
+    def without_effect(self) -> Iterator[str]:
+        """A sentence on a number that bounds nothing, where a percentage may be meant."""
+        amount = self.per_workload
+        if not amount.percent and amount.number >= self.per_run > 1:
+            yield (
+                f"limits.perWorkload {amount} bounds nothing: the limits.perRun {self.per_run} pods that a "
+                f"run evicts may all be of one workload; {share_of(amount)} would be a share of its replicas"
+            )
+
 
 class Execution(PolicyModel):
     """How evictions are carried out."""
 
-    wave_size: int = setting(5, "Most evictions in one wave.", ge=1)
+    wave_size: int = setting(2, "Most evictions in one wave.", ge=1)
     first_wave: int = setting(1, "Most evictions in the first wave.", ge=1)
     wave_timeout: Duration = setting(300.0, "How long a wave waits for its replacements to be ready.", gt=0)
     pause_between_waves: Duration = setting(0.0, "How long a run waits between two waves.", le=86_400)
@@ -388,7 +402,7 @@ class Safety(PolicyModel):
         "Stop when more nodes than this are not ready.",
     )
     max_pending_pods: AmountField = setting(
-        Amount(20),
+        Amount(10),
         "Stop when more pods than this are Pending.",
     )
     unknown_scheduler: Literal["stop", "proceed"] = setting(
@@ -433,3 +447,8 @@ class RebalancePolicy(PolicyModel):
     def schedulers(self) -> tuple[SchedulerSettings, ...]:
         """The schedulers that the policy names, in its order."""
         return self.scheduler if isinstance(self.scheduler, tuple) else (self.scheduler,)
+
+    def without_effect(self) -> Iterator[str]:
+        """A sentence on each setting that does nothing beside the others, on any cluster."""
+        yield from self.limits.without_effect()
+        yield from self.execution.without_effect()

@@ -12,18 +12,12 @@ from typing import Any
 import msgspec
 
 from rebalancer.documents.reading import Document, Path
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import SYSTEM_NAMESPACE, Protection, RebalancePolicy
+from rebalancer.policy.units import format_duration
 
 _MAX_NAME = 253  # characters of metadata.name
 
 _HEADER = "Imported from {}. Compare what it does with: rebalancer plan --policy THIS_FILE"
-_DIFFERENCES = (
-    "Where the file says nothing, rebalancer also applies these rules, which descheduler lacks: every "
-    "eviction needs an acceptable landing; limits (20 a run, 4 a node, 10 a namespace, 10 % of a workload), "
-    "evictable.minAge 10m, protected pods (SingleReplica, PersistentVolumes, namespace kube-system), "
-    "hotNodes.forRuns 2; pods of Jobs (evictable.jobs) and those annotated prefer-no-eviction stay. "
-    "Which pods move under limits is not left to chance."
-)
 _SCHEDULERS = (
     "Descheduler knows no schedulers: pods that name another schedulerName than default-scheduler stay until "
     "scheduler.configMap names the configuration of theirs; rebalancer policy init --suggest finds it."
@@ -113,7 +107,7 @@ class Imported(msgspec.Struct, frozen=True):
             [
                 *map(_comment, head),
                 *(_comment(text, 2) for text in notes),
-                _comment(_DIFFERENCES),
+                _comment(_differences()),
                 _comment(_SCHEDULERS),
             ]
         )
@@ -267,3 +261,21 @@ class Import(msgspec.Struct):
             if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
                 return name
         return pathlib.PurePath(source).stem[:_MAX_NAME] or "imported"
+
+
+def _differences() -> str:
+    """What holds here and in no descheduler, with the defaults of today."""
+    defaults = RebalancePolicy()
+    limits = defaults.limits
+    evictable = defaults.evictable
+    # Descheduler protects pods with local storage too.
+    kinds = [kind for kind in evictable.protect if kind is not Protection.LOCAL_STORAGE]
+    protected = ", ".join((*kinds, f"namespace {SYSTEM_NAMESPACE}"))
+    return (
+        "Where the file says nothing, rebalancer also applies these rules, which descheduler lacks: every "
+        f"eviction needs an acceptable landing; limits ({limits.per_run} a run, {limits.per_node} a node, "
+        f"{limits.per_namespace} a namespace, {limits.per_workload} of a workload), "
+        f"evictable.minAge {format_duration(evictable.min_age)}, protected pods ({protected}), "
+        f"hotNodes.forRuns {defaults.hot_nodes.for_runs}; pods of Jobs (evictable.jobs) and those annotated "
+        "prefer-no-eviction stay. Which pods move under limits is not left to chance."
+    )

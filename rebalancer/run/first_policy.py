@@ -10,6 +10,10 @@ itself, from the usual one downwards, and the first with which a plan moves a po
 Nothing is weakened to get a plan: pods stay protected as they are by default. Where no threshold moves a pod,
 the policy keeps the usual one and says what stands in the way. It keeps that too where the load is taken from
 requests, not measured: a node that is full of requests may be idle.
+
+Then a plan is tried in which the busiest node is hot in cpu and in memory, to tell what would keep its pods:
+
+    memory: highest 80 %    no threshold moves a pod: at 75 % SingleReplica keeps 80 % of the load
 """
 
 from __future__ import annotations
@@ -29,12 +33,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import times
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.records import Service
 from rebalancer.counting import counted
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.plugin_sources import watcher_addresses
+from rebalancer.load.usage import RESOURCES
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
@@ -43,10 +49,13 @@ from rebalancer.planning import other_deschedulers
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation, PlannerOptions, PlanningInputs, SchedulerFacts
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.remedies import unknown_gate
+from rebalancer.planning.scheduler_facts import feature_gates
 from rebalancer.planning.scheduler_pods import versions_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
-from rebalancer.policy.schema import API_VERSION, KIND, Safety
+from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy, Safety
+from rebalancer.policy.units import format_duration
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, ExtensionPoint
 
 if TYPE_CHECKING:
@@ -58,7 +67,9 @@ _STEP = 5
 _ABOVE_MEAN = 10  # points that a threshold is above the mean at least
 _MAX_CANDIDATES = 8
 _COOLING_POINTS = 15
+_WHOLE_NODE = 100  # percent: the largest threshold of a policy
 _SHARE_PER_RUN = 0.01  # of the pods that may move
+_FEWEST_PER_RUN = 2
 _MAX_SERVICES = 2
 _BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in names of other services
 _PROMETHEUS_PORT = 9090
@@ -90,6 +101,7 @@ class SeenScheduler(msgspec.Struct, frozen=True):
     facts: SchedulerFacts
     place: ConfigMapKey | None  # where its configuration was found; None: nowhere
     pods: str  # how many pods have each of its schedulerNames, in words
+    gates: Mapping[str, int] = {}  # that are on by default and could not be seen: how many pods they concern
 
     @property
     def sees_version(self) -> bool:
@@ -104,13 +116,15 @@ class SeenScheduler(msgspec.Struct, frozen=True):
         return sorted({path for pod in self.facts.pods for path in pod.configuration_files})
 
 
-def _seen_schedulers(inputs: PlanningInputs, counts: Mapping[str, int]) -> list[SeenScheduler]:
+def _seen_schedulers(
+    inputs: PlanningInputs, counts: Mapping[str, int], gates: Mapping[str, Mapping[str, int]]
+) -> list[SeenScheduler]:
     """Those that the policy is to name: each that pods have, and the first of all where none has any."""
     seen: list[SeenScheduler] = []
     for facts in inputs.schedulers:
         names = [name for name in facts.configuration.scheduler_names if counts.get(name)]
         pods = ", ".join(f"{name} {counts[name]}" for name in names)
-        seen.append(SeenScheduler(facts, facts.settings.config_map, pods))
+        seen.append(SeenScheduler(facts, facts.settings.config_map, pods, gates.get(facts.name, {})))
     return [scheduler for scheduler in seen if scheduler.pods] or seen[:1]
 
 
@@ -120,7 +134,8 @@ def first_policy(inputs: PlanningInputs, *, measured: bool, set_aside: Sequence[
     It names the ConfigMaps that the policy of the inputs names, and says of others why it does not:
     ``set_aside``.
     """
-    facts = _facts(inputs, measured=measured) | {"set_aside": set_aside}
+    inputs, gates = _with_gates(inputs)
+    facts = _facts(inputs, gates, measured=measured) | {"set_aside": set_aside}
     for threshold in (*_thresholds(facts), _USUAL):
         text = _written(facts, threshold)
         planner = _by_policy(inputs, text)
@@ -130,9 +145,56 @@ def first_policy(inputs: PlanningInputs, *, measured: bool, set_aside: Sequence[
     now = ""
     if not plan.moves:
         now = planner.explain_cluster().verdict
+        now += _kept_at_any_threshold(inputs, facts)
     hot = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
     header = {"plan": plan, "still_hot": hot, "now": now}
     return FirstPolicy(_written(facts | header, threshold), len(plan.moves))
+
+
+def _with_gates(inputs: PlanningInputs) -> tuple[PlanningInputs, dict[str, dict[str, int]]]:
+    """The inputs with the gates stated that could not be seen, and these by scheduler, with their pods.
+
+    Where no pod of the scheduler is seen, as on a managed cluster, pods that such a gate concerns stay until
+    the policy states it.
+    """
+    eviction = Planner(inputs, options=PlannerOptions(ignore_coverage=True)).prepared.eviction
+    pods_of_class = Counter(inputs.snapshot.pods.pod_class.tolist())
+    gates: dict[str, dict[str, int]] = {}
+    for index, why in eviction.unpredictable.items():
+        gate = unknown_gate(why)
+        facts = inputs.scheduler_of.get(eviction.pods.classes[index].scheduler_name)
+        if gate and facts is not None:
+            of_scheduler = gates.setdefault(facts.name, {})
+            of_scheduler[gate] = of_scheduler.get(gate, 0) + pods_of_class[index]
+    schedulers = []
+    for facts in inputs.schedulers:
+        stated = {**facts.settings.feature_gates, **dict.fromkeys(gates.get(facts.name, ()), True)}
+        told = replace(facts, settings=facts.settings.model_copy(update={"feature_gates": stated}))
+        schedulers.append(replace(told, feature_gates=feature_gates(told)))
+    return (replace(inputs, schedulers=tuple(schedulers)) if gates else inputs), gates
+
+
+def _kept_at_any_threshold(inputs: PlanningInputs, facts: Mapping[str, Any]) -> str:
+    """What would keep the pods of the busiest node, where it were hot; empty where that is not known."""
+    if not facts["measured"] or not len(facts["cpu"]) or not len(facts["memory"]):
+        return ""
+    below = {name: _below_the_highest(facts[name]) for name in RESOURCES}
+    levels = {name: percent for name, percent in below.items() if percent is not None}
+    if not levels:
+        return ""
+    rule = {"utilization": levels, "coolTo": {name: max(1, level - _STEP) for name, level in levels.items()}}
+    hot = {**_REQUIRED, "hotNodes": {"forRuns": 1, "any": [rule]}}
+    plan = _by_policy(inputs, json.dumps(hot)).plan()
+    if plan.moves or not plan.hot_count:
+        return ""
+    at = " or ".join(f"{level} % {name}" for name, level in levels.items())
+    return f"; a lower threshold, such as {at}, would move nothing either: {plan.mostly_kept_by}"
+
+
+def _below_the_highest(percent: FloatArray) -> int | None:
+    """The first step below the busiest node; None where it is hardly busier than the mean of the nodes."""
+    level = min(math.ceil(float(percent.max()) / _STEP) * _STEP - _STEP, _WHOLE_NODE)
+    return level if level >= float(percent.mean()) + _ABOVE_MEAN else None
 
 
 def _written(facts: Mapping[str, Any], threshold: int) -> str:
@@ -156,7 +218,8 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters.update(comment=lambda text, indent: _comment(indent, text), json=json.dumps)
-    environment.globals.update(percent="{:.0f} %".format, counted=counted)
+    environment.filters["gates"] = lambda names: json.dumps(dict.fromkeys(names, True))
+    environment.globals.update(percent="{:.0f} %".format, counted=counted, duration=format_duration)
     return environment.get_template("first_policy.yaml.jinja")
 
 
@@ -204,7 +267,9 @@ def _scores_by_pods(inputs: PlanningInputs) -> list[str]:
     ]
 
 
-def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
+def _facts(
+    inputs: PlanningInputs, gates: Mapping[str, Mapping[str, int]], *, measured: bool
+) -> dict[str, Any]:
     """What the template says of the cluster."""
     load = inputs.load
     counts = _schedulers(inputs)
@@ -217,10 +282,13 @@ def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
         if (port := _prometheus_port(service)) is not None
     ]
     services.sort(key=lambda metadata_and_port: (metadata_and_port[0].namespace, metadata_and_port[0].name))
+    defaults = RebalancePolicy()
+    share = math.ceil(counts.total() * _SHARE_PER_RUN)
+    per_run = max(_FEWEST_PER_RUN, min(defaults.limits.per_run, share))
     return {
         "inputs": inputs,
         "at": times.render(inputs.now),
-        "seen": _seen_schedulers(inputs, counts),
+        "seen": _seen_schedulers(inputs, counts, gates),
         "watchers": _watchers(inputs),
         "by_pods": _scores_by_pods(inputs),
         "measured": measured,
@@ -236,7 +304,8 @@ def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
         "prometheus_services": services[:_MAX_SERVICES],
         "known": int(np.count_nonzero(load.known)),
         "beside": other_deschedulers.why_refused(inputs.snapshot, Safety()),
-        "per_run": max(2, min(20, math.ceil(counts.total() * _SHARE_PER_RUN))),
+        "per_run": per_run,
+        "defaults": defaults,
     }
 
 
@@ -265,12 +334,13 @@ def _comment(indent: int, text: str) -> str:
     return "".join(f"{lead}{line}\n" for line in lines)
 
 
+_REQUIRED: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
 _REQUESTS: dict[str, Any] = {"load": {"sources": [{"requests": {}}]}}
 
 
 def _naming(places: Sequence[ConfigMapKey], more: Mapping[str, Any] = MappingProxyType({})) -> LoadedPolicy:
     """A policy that names schedulers' configurations, and is the default one otherwise."""
-    written: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, **more}
+    written: dict[str, Any] = {**_REQUIRED, **more}
     if places:
         written["scheduler"] = [
             {"configMap": {"namespace": place.namespace, "name": place.name, "key": place.key}}

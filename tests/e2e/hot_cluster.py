@@ -52,6 +52,7 @@ evictable: {{minAge: 0s, protect: []}}
 limits: {{perRun: 50, perNode: 50, perNamespace: 50, perWorkload: 100%}}
 planning: {{minGain: 1}}
 execution: {{waveSize: 2, firstWave: 1, waveTimeout: {wave_timeout}, steer: {steer}, replan: false}}
+safety: {{maxPendingPods: 20}}
 """
 
 

@@ -167,7 +167,7 @@ def rebalance_often(situation: Situation, folder: Path, rounds: int, **planning:
                     "version": assets.MINOR,
                     "file": str(folder / "scheduler.json"),
                 },
-                "load": {"sources": [{"loadWatcher": {"address": server.address}}]},
+                "load": {"sources": [{"loadWatcher": {"address": server.address}}], "minCoverage": "80%"},
             }
             for number in range(rounds):
                 rested = set(hot) - set(hot[number::rounds])

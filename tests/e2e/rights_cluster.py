@@ -60,6 +60,7 @@ def policy(**settings: Any) -> Object:
         "limits": {"perRun": 50, "perNode": 50, "perNamespace": 50, "perWorkload": "100%"},
         "planning": {"minGain": 1, "cooldown": "0s"},
         "execution": {"waveSize": 10, "firstWave": 10, "waveTimeout": "60s"},
+        "safety": {"maxPendingPods": 20},
         **settings,
     }
 

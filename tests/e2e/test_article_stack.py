@@ -233,9 +233,11 @@ profiles:
 def _k3s_policy(address: str) -> Object:
     """The shipped policy for this stack, on this version, for pods that are not yet 15 minutes old.
 
-    Runs follow each other at once here: by the policy as shipped, two within minutes count as one.
+    Runs follow each other at once here: by the policy as shipped, two within minutes count as one. Three pods
+    have to leave for the node to be cool.
     """
     policy = shipped_policy("k3s-trimaran")
+    policy["limits"] = {"perRun": 3, "perNode": 3, "perNamespace": 3}
     policy["hotNodes"]["runInterval"] = "1s"
     policy["load"]["sources"][0]["loadWatcher"]["address"] = address
     return policy

@@ -54,9 +54,13 @@ apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 metadata: {{name: day}}
 scheduler: {{version: "{assets.MINOR}"}}
-load: {{sources: [{{metricsServer: {{}}}}]}}
+load: {{sources: [{{metricsServer: {{}}}}], minCoverage: 80%}}
 hotNodes: {{forRuns: 1, any: [{{utilization: {{cpu: 70}}, coolTo: {{cpu: 60}}}}]}}
-evictable: {{minAge: 0s}}
+evictable: {{minAge: 0s, priorityBelow: 2000000000}}
+limits: {{perRun: 20, perNode: 4, perNamespace: 10}}
+planning: {{cooldown: 1h}}
+execution: {{waveSize: 5}}
+safety: {{maxPendingPods: 20}}
 """
 ROOM = {"cpu": 4, "memory": 16 << 30, "pods": 110, "ephemeral_storage": 100 << 30}
 REPLICAS = {"deployments": "kube_deployment_spec_replicas", "replicasets": "kube_replicaset_spec_replicas"}

@@ -60,6 +60,7 @@ POLICY: dict[str, Any] = {
     "evictable": {"minAge": "0s", "protect": ["LocalStorage", "SingleReplica"]},
     "limits": {"perRun": 20, "perNode": 10, "perNamespace": 20, "perWorkload": "100%"},
     "execution": {"waveSize": 4, "firstWave": 4, "waveTimeout": "60s"},
+    "safety": {"maxPendingPods": 20},
 }
 
 

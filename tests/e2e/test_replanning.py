@@ -33,9 +33,11 @@ _POLICY = {
     "load": {"sources": [{"metricsServer": {}}]},
     **RULES,
     "execution": {
+        "waveSize": 5,
         "waveTimeout": "180s",
         "steer": STEER,
     },
+    "safety": {"maxPendingPods": 20},
 }
 
 RecordProperty = Callable[[str, object], None]

@@ -310,7 +310,7 @@ def _policy(scene: Scene, address: str) -> str:
             "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 95}}]},
             "evictable": {"minAge": "0s", "protect": []},
             "limits": {"perRun": 50, "perNode": 50, "perNamespace": 50, "perWorkload": "100%"},
-            "execution": {"waveTimeout": "120s"},
+            "execution": {"waveSize": 5, "waveTimeout": "120s"},
             "safety": {"maxPendingPods": 5},
             "strategies": dict(scene.strategies),
         }

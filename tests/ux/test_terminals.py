@@ -27,7 +27,7 @@ FILES = {
 # By command: how it is tried, once or several times. What changes the cluster comes in this order.
 TRIED: dict[str, tuple[tuple[str, ...], ...]] = {
     "nodes": (FROM,),
-    "plan": (FROM, (*FROM, "--all"), (*FROM, "--diff", "policies/default.yaml")),
+    "plan": (FROM, (*FROM, "--all"), (*FROM, "--diff", "policies/conservative.yaml")),
     "explain": (
         FROM,
         (POD, *FROM),

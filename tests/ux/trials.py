@@ -176,11 +176,11 @@ def _questions() -> Iterable[Trial]:
     yield Trial(group, f"what-if --add-node node-5=2 {EXAMPLE}", lines=40, says=("node-5-new-2",))
     yield Trial(group, f"what-if {EXAMPLE}", code=2, says=("what should change?", "--drain"))
     yield Trial(group, f"what-if --drain nod-2 {EXAMPLE}", code=2, says=("did you mean node/node-2",))
-    yield Trial(group, f"fit policies/default.yaml {EXAMPLE}", code=2, says=("makes no pods",))
+    yield Trial(group, f"fit policies/conservative.yaml {EXAMPLE}", code=2, says=("makes no pods",))
     yield Trial(group, f"fit nowhere.yaml {EXAMPLE}", code=2, says=("cannot be read",))
     yield Trial(group, f"plan {EXAMPLE} --diff policies/conservative.yaml", says=("CHANGED SETTINGS",))
     yield Trial(group, "policy init --from examples/hot-cluster", says=("# Seen: 6 nodes and 24 pods",))
-    yield Trial(group, f"policy test policies/default.yaml {EXAMPLE}", code=2, says=("PolicyTest",))
+    yield Trial(group, f"policy test policies/conservative.yaml {EXAMPLE}", code=2, says=("PolicyTest",))
     for form in ("json", "yaml", "markdown", "jsonpath={.kind}"):
         yield Trial(group, f"what-if --drain node-2 {EXAMPLE} -o {form}", lines=400, columns=ANY)
 
@@ -207,7 +207,7 @@ def _recordings_and_policies() -> Iterable[Trial]:
         says=("<!DOCTYPE html>",),
     )
     yield Trial("recordings", f"simulate {EXAMPLE} --policy policies/balanced.yaml --cycles 2 --noise 10%")
-    for name in ("default", "conservative", "balanced", "prometheus", "k3s-trimaran", "network-traffic"):
+    for name in ("conservative", "balanced", "prometheus", "k3s-trimaran", "network-traffic"):
         yield Trial("policies", f"policy validate policies/{name}.yaml", lines=1, says=("valid, policy",))
     yield Trial("policies", "policy init", lines=150, columns=110, says=("yaml-language-server",))
     yield Trial(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from rebalancer.planning.reasons import Reason, groups
+from rebalancer.planning.reasons import groups
+from rebalancer.planning.remedies import WHAT_FREES
 
 _HEAD = """\
 # What protects pods
 
 Every pod that stays has one of the codes below, with a sentence about that pod. `rebalancer plan --all` lists
-them, and `rebalancer explain pod/NAMESPACE/NAME` names every rule that protects one pod. Change the setting,
-or annotate the pod, if you want it to move.
+them, and `rebalancer explain pod/NAMESPACE/NAME` names every rule that protects one pod. Each is followed by
+what would free that pod: the key of the policy with its value, the field of the Kubernetes API, or time.
 
 In JSON the code is `kept[].reason`; `verdict` of `explain` may also be `Moved`, `Removed`, `Evictable`,
 `NodeNotHot` or `Pending`.
@@ -26,14 +27,11 @@ def protections_page() -> str:
     parts = [_HEAD]
     for title, reasons in groups().items():
         rows = "".join(
-            f"| `{reason.value}` | {reason.meaning} | {_setting(reason)} |\n" for reason in reasons
+            f"| `{reason.value}` | {reason.meaning} | {WHAT_FREES[reason].documented} |\n"
+            for reason in reasons
         )
-        parts.append(f"## {title}\n\n| code | meaning | setting |\n|---|---|---|\n{rows}")
+        parts.append(f"## {title}\n\n| code | meaning | what frees it |\n|---|---|---|\n{rows}")
     return "\n".join(parts)
-
-
-def _setting(reason: Reason) -> str:
-    return f"`{reason.setting}`" if reason.setting else ""
 
 
 if __name__ == "__main__":

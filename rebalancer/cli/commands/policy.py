@@ -115,7 +115,7 @@ def _checked(path: Path, options: PlanOptions) -> tuple[dict[str, Any], tuple[st
     try:
         loaded = load_policy(path)
         row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
-        row["warnings"] = list(loaded.policy.execution.without_effect())
+        row["warnings"] = list(loaded.policy.without_effect())
         check_configuration(loaded)
         if options.source is not None:
             row["warnings"] += _check_names(loaded, options)

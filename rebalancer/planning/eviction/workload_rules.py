@@ -233,21 +233,26 @@ def job_would_fail(context: EvictionContext, row: PodRow, planned: int = 0) -> s
 
 def replaced_in_time(context: EvictionContext, row: PodRow, planned: int = 0) -> str:
     """Pods of Jobs that are replaced later than a wave waits; ``planned`` as in ``job_would_fail``."""
-    workload = context.workload(row)
     timeout = context.policy.execution.wave_timeout
-    if workload.owner.kind != "Job" or workload.record is None:
+    takes = seconds_to_replacement(context, row, planned)
+    if takes < timeout:
         return ""
-    takes = jobs.seconds_to_replacement(
+    return (
+        f"after its failures Job {context.workload(row).owner.name} may replace it only {takes:g} s later, "
+        f"waveTimeout is {timeout:g} s"
+    )
+
+
+def seconds_to_replacement(context: EvictionContext, row: PodRow, planned: int = 0) -> float:
+    """How long the Job of a pod may take to replace it; 0 where it has none, or none that was read."""
+    workload = context.workload(row)
+    if workload.owner.kind != "Job" or workload.record is None:
+        return 0.0
+    return jobs.seconds_to_replacement(
         workload.record,
         context.pods.annotations[row],
         planned + _uncounted(context, row, workload.record),
         grace_period_seconds(context.pods.class_of(row)),
-    )
-    if takes < timeout:
-        return ""
-    return (
-        f"after its failures Job {workload.owner.name} may replace it only {takes:g} s later, "
-        f"waveTimeout is {timeout:g} s"
     )
 
 

@@ -85,15 +85,18 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
         lines.message((workload + place).lstrip(", "), 4)
     if pod.reason in _NEVER:  # whatever else is said of it would change nothing
         lines.message(f"protected ({pod.reason}): {pod.because}", 0, "yellow")
+        lines.message(f"freed by {pod.refusals[0].remedy}", 2, "cyan")
         return
     if pod.evictable:
         lines.message("evictable: yes", 0, "green")
     else:
         for number, refusal in enumerate(pod.refusals):
             lead = "also protected" if number else "protected"
-            setting = f" [{refusal.setting}]" if refusal.setting else ""
-            lines.message(f"{lead} ({refusal.reason}): {refusal.because}{setting}", 0, "yellow")
+            lines.message(f"{lead} ({refusal.reason}): {refusal.because}", 0, "yellow")
+            lines.message(f"freed by {refusal.remedy}", 2, "cyan")
     lines.message(f"in this plan: {_verdict(pod.verdict, pod.verdict_because)}", 0, "bold")
+    if pod.remedy:
+        lines.message(f"freed by {pod.remedy}", 2, "cyan")
     if pod.staying is not None:
         lines.heading("STAYING COSTS", "loads in percent of allocatable, differences in points")
         lines.message(pod.staying.because, 2)
@@ -225,6 +228,8 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     if node.obstacles:
         shares = (f"{item.share:.0%} by {item.name}" for item in node.obstacles)
         lines.message(f"load that could leave and does not: {', '.join(shares)}", 2, "yellow")
+        first = node.obstacles[0]
+        lines.message(f"{first.example} is {first.freed_by}", 2, "cyan")
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
 
     def said(pod: PodOnNode) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from rebalancer.planning.plan import (
     PlanDifference,
     UnmovedPod,
 )
+from rebalancer.planning.reasons import NEVER_MOVE, Reason
 from rebalancer.policy.model import is_extended
 from rebalancer.policy.strategies import ALWAYS_ON
 from rebalancer.policy.units import format_duration
@@ -43,6 +44,9 @@ _MAX_OBSTACLES = 6
 _FEW = 4  # nodes that are named one by one
 _MAX_REASONS = 5
 _MAX_UNSOLVED = 2
+_NOT_EXPECTED_TO_MOVE = frozenset(
+    map(str, (*NEVER_MOVE, Reason.NOT_NEEDED))
+)  # how to free them is no question
 _MAX_WARNINGS = 3
 _MAX_CHANGED = 10
 _MAX_SETTINGS = 8
@@ -354,17 +358,26 @@ def cost_words(benefit: Benefit) -> str:
 
 
 def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
-    """The obstacles, at least one; ONLY THIS counts the pods that no other setting keeps."""
+    """The obstacles, at least one; WITHOUT IT counts the pods that would move if only this were lifted."""
     count = obstacles[0].pods_in_all
     lines.heading(
         "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
+
+    def moves_if_lifted(item: Obstacle) -> tuple[str, str]:
+        moves = item.moves_if_lifted
+        return ("-" if moves is None else f"{moves:,}", "bold")
+
+    def example(item: Obstacle) -> tuple[str, str]:
+        remedy = f"; {item.freed_by}" if item.remedy else ""
+        return words(f"{item.example}: {item.because}{remedy}"), "dim"
+
     columns = [
         Column("LOAD", lambda item: (f"{item.share:.0%}", "bold"), right=True),
         Column("PODS", lambda item: (f"{item.pods:,}", "bold"), right=True),
-        Column("ONLY THIS", lambda item: (f"{item.pods_kept_alone:,}", "bold"), right=True),
+        Column("MOVE WITHOUT IT", moves_if_lifted, right=True),
         Column("SETTING OR REASON", lambda item: (words(item.name), "yellow")),
-        Column("EXAMPLE", lambda item: (words(f"{item.example}: {item.because}"), "dim"), below=True),
+        Column("EXAMPLE", example, below=True),
     ]
     shown = obstacles[: lines.shown(len(obstacles), _MAX_OBSTACLES)]
     write_table(lines, columns, shown)
@@ -478,9 +491,15 @@ def _kept(lines: Lines, plan: Plan) -> None:
         if lines.style.everything:
             lines.message(head, 2, "bold")
             for item in pods:
-                lines.message(f"{item.pod.full_name} on {item.node}: {item.because}", 4, most=1)
+                remedy = f"; {item.freed_by}" if item.remedy else ""
+                lines.message(f"{item.pod.full_name} on {item.node}: {item.because}{remedy}", 4, most=1)
             continue
-        lines.labelled(head, f"{pods[0].because}, e.g. {pods[0].pod.full_name}", "dim", "bold")
+        first = pods[0]
+        said = f"{first.because}, e.g. {first.pod.full_name}"
+        # Obstacles say it of what keeps most load.
+        if first.remedy and not plan.obstacles and first.reason not in _NOT_EXPECTED_TO_MOVE:
+            said += f"; {first.freed_by}"
+        lines.labelled(head, said, "dim", "bold")
     lines.more(len(by_reason) - len(shown), "reason")
 
 

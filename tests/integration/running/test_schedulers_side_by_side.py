@@ -49,7 +49,7 @@ scheduler:
 - profiles: [default-scheduler]
 hotNodes: {forRuns: 1, any: [{utilization: {cpu: 80}, coolTo: {cpu: 40}}]}
 evictable: {minAge: 0s}
-limits: {perRun: 8, perNode: 8, perWorkload: 100%}
+limits: {perRun: 8, perNode: 8, perNamespace: 8, perWorkload: 100%}
 execution: {waveSize: 3, firstWave: 3, waveTimeout: 1m}
 """
 

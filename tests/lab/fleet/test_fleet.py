@@ -147,12 +147,18 @@ def test_a_simulation_has_a_row_for_each_cluster_and_policy(
 ) -> None:
     policy = tmp_path / "other.yaml"
     policy.write_text("apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nmetadata: {name: other}\n")
-    policies = ("--policy", str(policy), "--policy", "policies/default.yaml", "--cycles", "2")
+    policies = ("--policy", str(policy), "--policy", "policies/conservative.yaml", "--cycles", "2")
     result = rebalancer_program("simulate", "--from", f"{recorded}/*", *policies)
 
     assert result.exit_code == 4
     rows = [line.split()[:2] for line in result.stdout.splitlines()[2:7]]
-    assert rows == [["broken", "not"], ["eu", "other"], ["eu", "default"], ["us", "other"], ["us", "default"]]
+    assert rows == [
+        ["broken", "not"],
+        ["eu", "other"],
+        ["eu", "conservative"],
+        ["us", "other"],
+        ["us", "conservative"],
+    ]
 
 
 def test_a_fleet_of_no_cluster_is_refused(rebalancer_program: Program) -> None:

@@ -87,7 +87,7 @@ def test_a_level_of_aggressiveness_that_decides_nothing_is_refused() -> None:
         read_space(f"{HEAD}  planning.aggressiveness: {{from: 1, to: 5}}", "space.yaml", today)
 
 
-@pytest.mark.parametrize("name", ["default", "conservative", "balanced"])
+@pytest.mark.parametrize("name", ["conservative", "balanced"])
 def test_the_shipped_space_suits_the_shipped_policies_at_all_its_ends(name: str) -> None:
     today = load_policy(SHIPPED / f"{name}.yaml")
     space = read_space((SHIPPED / "tuning" / "space.yaml").read_text(), "space.yaml", today)

@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import Program
 
 ROOT = Path(__file__).parents[3]
 DUMP = ("--from", str(ROOT / "examples" / "hot-cluster"))
-POLICY = str(ROOT / "policies" / "default.yaml")
+POLICY = str(ROOT / "policies" / "conservative.yaml")
 POD = "pod/shop/web-7d9f-02"
 FILES = {
     "descheduler.yaml": "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: []\n",

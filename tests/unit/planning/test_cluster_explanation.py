@@ -68,7 +68,7 @@ def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
 
     assert found.verdict == (
         "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the movable load, "
-        "e.g. default/fresh-8: is 1 min old, minAge 10 min"
+        "e.g. default/fresh-2: is 1 min old, minAge 10 min; freed by evictable.minAge: 1m"
     )
     assert found.obstacles == Planner(inputs).plan().obstacles
     assert found.next_steps[0] == "rebalancer plan --diff OTHER_POLICY.yaml"

@@ -128,7 +128,7 @@ def test_a_protected_pod_is_explained_with_every_reason_and_the_setting_behind_i
     assert tuple(item.setting for item in explained.refusals) == settings
     assert explained.refusals[0].because == explained.because
     table = " ".join(explain_table(explained).plain.split())
-    assert "protected (LocalStorage): volume cache is an emptyDir [evictable.protect: LocalStorage]" in table
+    assert "protected (LocalStorage): volume cache is an emptyDir freed by evictable.protect: [" in table
     assert "also protected (MinReplicas): " in table
 
 

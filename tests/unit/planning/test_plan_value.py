@@ -115,7 +115,7 @@ def test_the_documented_shape_is_kept() -> None:
     assert {"namespace", "name", "uid", "workload"} <= set(move["pod"])
     assert set(move["landings"][0]) == {"node", "probability", "load"}
     assert {"name", "load", "score", "hot", "because", "after", "levels"} <= set(node)
-    assert set(kept) == {"pod", "node", "reason", "because", "setting"}
+    assert set(kept) == {"pod", "node", "reason", "because", "setting", "remedy"}
 
 
 def test_every_node_has_the_levels_that_its_policy_sets() -> None:

@@ -151,14 +151,16 @@ def check_obstacles(plan: Plan) -> None:
         return
     assert abs(sum(item.share for item in plan.obstacles) - 1) < 1e-4
     assert {item.pods_in_all for item in plan.obstacles} == {sum(item.pods for item in plan.obstacles)}
-    alone = [(item.share_alone, item.share) for item in plan.obstacles]
-    assert alone == sorted(alone, reverse=True)
+    order = [(bool(item.moves_if_lifted), item.share) for item in plan.obstacles]
+    assert order == sorted(order, reverse=True)
     kept = {item.pod.full_name: item for item in plan.kept if item.node in plan.unsolved}
     for item in plan.obstacles:
         example = kept[item.example]
         assert (example.setting, example.because) == (item.setting, item.because)
         assert example.reason in item.reasons
-        assert 0 <= item.pods_kept_alone <= item.pods
+        assert 0 <= (item.moves_if_lifted or 0) <= item.pods
+        assert item.remedy
+        assert example.remedy
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -26,7 +26,7 @@ from tests.rows import rows
 from tests.unit.planning.builders import NOW, a_workload, moved, plan_of, planning_inputs
 
 POLICIES = {path.stem: path for path in (Path(__file__).parents[3] / "policies").glob("*.yaml")}
-FOR_ANY_CLUSTER = ("balanced", "conservative", "consolidate", "default")
+FOR_ANY_CLUSTER = ("balanced", "conservative", "consolidate")
 NEEDS_A_SOURCE = ("network-traffic", "prometheus")  # of figures that only Prometheus has
 FOR_A_PROFILE = ("k3s-trimaran", "pods-per-node")
 

@@ -20,7 +20,7 @@ load:
     - loadWatcher: {address: http://load-watcher.loadwatcher:2020}
     - metricsServer: {}
   maxAge: 3m
-  minCoverage: 80%
+  minCoverage: 90%
 hotNodes:
   forRuns: 2
   any:
@@ -28,15 +28,15 @@ hotNodes:
     - {deviation: {cpu: 20}, coolTo: {cpu: 10}, floor: {cpu: 50}}
     - {score: {plugins: [TargetLoadPacking], below: 20}}
 evictable:
-  minAge: 10m
-  priorityBelow: 2000000000
+  minAge: 15m
+  priorityBelow: 1000000000
   namespaces: {exclude: [kube-system]}
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
   jobs: false
-limits: {perRun: 20, perNode: 4, perNamespace: 10, perWorkload: 10%}
-planning: {minGain: 5, confidence: 0.95, cooldown: 1h}
-execution: {waveSize: 5, firstWave: 1, waveTimeout: 5m, onUnexpectedLanding: stop}
-safety: {pause: false, maxNotReadyNodes: 5%, maxPendingPods: 20}
+limits: {perRun: 5, perNode: 2, perNamespace: 3, perWorkload: 10%}
+planning: {minGain: 5, confidence: 0.95, cooldown: 2h}
+execution: {waveSize: 2, firstWave: 1, waveTimeout: 5m, onUnexpectedLanding: stop}
+safety: {pause: false, maxNotReadyNodes: 5%, maxPendingPods: 10}
 """
 
 

@@ -21,7 +21,7 @@ def test_keys_are_named_as_the_policy_names_them_and_rules_by_their_place() -> N
     assert {key: values for key, *values in changed_settings(one, other)} == {
         "hotNodes.any[0].utilization.cpu": ["80", "70"],
         "hotNodes.any[0].coolTo.cpu": ["70", "60"],
-        "limits.perRun": ["20", "3"],
+        "limits.perRun": ["5", "3"],
     }
 
 

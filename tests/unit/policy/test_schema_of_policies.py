@@ -29,7 +29,7 @@ def test_a_full_policy_is_read_into_values() -> None:
         MetricsServerSource(metrics_server=MetricsServer()),
     )
     assert policy.load.max_age == 180.0
-    assert policy.load.min_coverage == 0.8
+    assert policy.load.min_coverage == 0.9
     utilization, deviation, score = policy.hot_nodes.any
     assert isinstance(utilization, UtilizationRule)
     assert utilization.utilization == {"cpu": 80, "memory": 85}
@@ -38,7 +38,7 @@ def test_a_full_policy_is_read_into_values() -> None:
     assert isinstance(score, ScoreRule)
     assert score.score.plugins == ("TargetLoadPacking",)
     assert policy.evictable.protect == tuple(Protection)[:3]
-    assert policy.planning.cooldown == 3600.0
+    assert policy.planning.cooldown == 7200.0
     assert policy.execution.wave_timeout == 300.0
 
 
@@ -303,3 +303,19 @@ def test_a_file_that_is_no_policy_is_called_what_it_is(text: str, message: str) 
     with pytest.raises(InputError) as caught:
         parse_policy(text, "policy.yaml")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("limits", "warned"),
+    [
+        ("{perWorkload: 10}", True),
+        ("{perWorkload: 5}", True),
+        ("{perWorkload: 4}", False),
+        ("{perWorkload: 10%}", False),
+        ("{perRun: 20, perWorkload: 10}", False),
+    ],
+)
+def test_a_number_where_a_percentage_is_meant_is_remarked(limits: str, warned: bool) -> None:
+    said = list(read(f"limits: {limits}\n").without_effect())
+    assert bool(said) is warned
+    assert all("would be a share of its replicas" in sentence for sentence in said)

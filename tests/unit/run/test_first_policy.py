@@ -15,9 +15,10 @@ from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.reporting.tables.nodes import mean_p95_max
 from rebalancer.run.first_policy import FirstPolicy, first_policy
+from rebalancer.scheduling.versions.release import FeatureGates
 from tests.builders import a_node, a_pod, owned_by
 from tests.conftest import examples
-from tests.unit.planning.builders import a_workload, planning_inputs
+from tests.unit.planning.builders import a_workload, planning_inputs, with_scheduler
 
 NODES = (a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=10))
 
@@ -85,7 +86,7 @@ def test_limits_follow_the_number_of_pods() -> None:
     limits = suggested(planning_inputs(nodes, many))[1].limits
 
     assert (few.per_run, few.per_node, few.per_namespace) == (2, 2, 2)
-    assert (limits.per_run, limits.per_node, limits.per_namespace) == (6, 4, 6)
+    assert (limits.per_run, limits.per_node, limits.per_namespace) == (5, 2, 3)
 
 
 def test_a_load_that_was_not_measured_is_that_of_requests_and_says_so() -> None:
@@ -201,3 +202,33 @@ def test_every_suggestion_is_valid_and_does_what_its_header_says(loads: list[flo
     plan = Planner(replace(inputs, policy=policy)).plan()
     assert len(plan.moves) == found.moves
     assert max(map(len, found.text.splitlines())) <= 80
+
+
+def test_where_no_threshold_moves_a_pod_it_says_what_keeps_them_and_what_frees_them() -> None:
+    workloads = [a_workload(f"app{number}", ["a"], replicas=1) for number in range(5)]
+    found, policy = suggested(planning_inputs(NODES, workloads, load={"a": 72.0, "b": 10.0, "c": 10.0}))
+
+    assert (found.moves, thresholds(policy)) == (0, (80, 65))
+    said = flat(found)
+    assert "a lower threshold, such as 70 % cpu, would move nothing either: " in said
+    assert "evictable.protect: SingleReplica keeps 100% of the movable load" in said
+    assert "freed by spec.replicas: 2 of ReplicaSet/app" in said
+
+
+def test_a_gate_that_could_not_be_seen_is_stated_as_it_is_by_default_and_its_pods_move() -> None:
+    own = {"maxSkew": 3, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    spread = {"topologySpreadConstraints": [{**own, "matchLabelKeys": ["pod-template-hash"]}]}
+    workload = a_workload("web", ["a"] * 5, spec=spread, labels={"pod-template-hash": "1"})
+    inputs = planning_inputs(NODES, [workload], load={"a": 90.0, "b": 10.0, "c": 10.0})
+    inputs = with_scheduler(inputs, version="1.35", feature_gates=FeatureGates({}, others_are_default=False))
+    found, policy = suggested(inputs)
+
+    assert policy.schedulers[0].feature_gates == {"MatchLabelKeysInPodTopologySpread": True}
+    assert "5 pods stay unless it is known that MatchLabelKeysInPodTopologySpread is on" in flat(found)
+    assert found.moves > 0
+
+
+def test_a_gate_that_was_seen_is_not_stated() -> None:
+    found, policy = suggested(a_cluster(90.0))
+    assert policy.schedulers[0].feature_gates == {}
+    assert "featureGates" not in found.text

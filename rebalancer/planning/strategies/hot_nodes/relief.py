@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.counting import counted, listed
-from rebalancer.planning.builder import PartialPlan, PlanBuilder
+from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.hotness import out_of_reach
 from rebalancer.planning.landing.evaluation import Candidate, Wish
@@ -77,9 +77,12 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
     pods = MovablePods(prepared, prepared.disruption, candidates)
     found = ReliefSearch(prepared, pods, so_far.builder).best()
     kept |= {pods.candidates[at].row: why for at, why in found.kept.items()}
-    raised = RaisedLimits(prepared, pods, found).sentence() if prepared.options.explains else ""
-    notes = {**so_far.notes, wish.strategy: raised}
-    return PartialPlan(found.builder, {**so_far.kept, **kept}, notes)
+    every_kept = {**so_far.kept, **kept}
+    if not prepared.options.explains:
+        return PartialPlan(found.builder, every_kept, {**so_far.notes, wish.strategy: ""})
+    raised = RaisedLimits(prepared, pods, found)
+    notes = {**so_far.notes, wish.strategy: raised.sentence()}
+    return PartialPlan(found.builder, every_kept, notes, raised.moved)
 
 
 def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | None:
@@ -101,6 +104,30 @@ def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | N
     return None
 
 
+def go_on(
+    prepared: PreparedInputs,
+    pods: MovablePods,
+    builder: PlanBuilder,
+    limits: Limits,
+    asked: float | None = None,
+    estimates: int = 1,
+) -> PlanBuilder:
+    """An estimate of the plan that goes on from a builder with these pods, limits and least relief.
+
+    What this asks for is not counted: the strategies that follow have as many placements left as before.
+    Several ``estimates`` share the placements of one.
+    """
+    affordable = _CELLS // max(len(prepared.nodes), 1)
+    placements = min(_MOST_PLACEMENTS, max(_FEWEST_PLACEMENTS, affordable))
+    start = builder.copy(limits, placements // estimates)
+    start.scenarios = start.scenarios.only(1)  # which is good enough for an estimate
+    count = start.evaluator.placements
+    before = count.asked
+    further = ReliefSearch(prepared, pods, start, asked).estimate()
+    count.asked = before
+    return further
+
+
 class RaisedLimits:
     """Goes on from a finished plan without one of its limits."""
 
@@ -108,6 +135,9 @@ class RaisedLimits:
         self._prepared = prepared
         self._pods = pods
         self._found = found
+        self.moved: dict[
+            frozenset[str], frozenset[PodRow]
+        ] = {}  # besides, by limits that were lifted together
         # (hot nodes,) no limit would make those cool that no eviction cools
         self._within_reach = ~out_of_reach(prepared.inputs, prepared.hotness)[pods.nodes].any(axis=1)
 
@@ -143,6 +173,7 @@ class RaisedLimits:
     def _without(self, names: tuple[str, ...]) -> _Estimate:
         lifted = self._prepared.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
         further = self._further(lifted)
+        self.moved[frozenset(names)] = frozenset(item.candidate.row for item in self._moves_of(further))
         words = [f"{Limits.model_fields[name].alias} {further.used.most_used(name)}" for name in names]
         return self._estimate(further, listed(words))
 
@@ -161,7 +192,7 @@ class RaisedLimits:
     def _points(self, further: PlanBuilder) -> str:
         """By how much each of the further moves would relieve its node, in words."""
         number = {item.row: at for at, item in enumerate(self._pods.candidates)}
-        moves = further.moves[len(self._found.builder.moves) :]
+        moves = self._moves_of(further)
         points = [float(self._pods.relieves(number[move.candidate.row], move.before).sum()) for move in moves]
         if not points:
             return ""
@@ -173,20 +204,13 @@ class RaisedLimits:
             return f" and 1 further move of {amount}"
         return f" and {len(points)} further moves of {amount} each"
 
-    def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
-        """The plan, continued under other limits or with another least relief.
+    def _moves_of(self, further: PlanBuilder) -> Sequence[PlannedMove]:
+        """The moves that an estimate makes after those of the plan."""
+        return further.moves[len(self._found.builder.moves) :]
 
-        What this asks for is not counted: the strategies that follow have as many placements left as before.
-        """
-        affordable = _CELLS // max(len(self._prepared.nodes), 1)
-        placements = min(_MOST_PLACEMENTS, max(_FEWEST_PLACEMENTS, affordable))
-        start = self._found.builder.copy(limits, placements)
-        start.scenarios = start.scenarios.only(1)  # which is good enough for an estimate
-        count = start.evaluator.placements
-        before = count.asked
-        further = ReliefSearch(self._prepared, self._pods, start, asked).estimate()
-        count.asked = before
-        return further
+    def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
+        """The plan, continued under other limits or with another least relief."""
+        return go_on(self._prepared, self._pods, self._found.builder, limits, asked)
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))

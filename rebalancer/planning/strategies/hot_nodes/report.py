@@ -10,7 +10,12 @@ keeps it:
 
 Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. So are those
 of a node that is out of reach, because what no pod uses there is above coolTo. A pod that several rules keep
-counts for the first of them, and not as kept by that setting alone.
+counts for the first of them.
+
+Which of them would move if only this were lifted is tried: the search goes on from the plan without that rule
+or limit, in one scenario and with few placements. A pod that has no landing stays then too:
+
+    limits.perRun keeps 140 pods     9 of them would move without it, 131 have no node that serves
 """
 
 from __future__ import annotations
@@ -26,11 +31,14 @@ from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import AcceptedMove, PartialPlan
 from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.hotness import load_of_no_pod, out_of_reach
-from rebalancer.planning.landing.evaluation import Wish
+from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NEVER_MOVE, NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
+from rebalancer.planning.remedies import remedy
+from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE, MovablePods
+from rebalancer.planning.strategies.hot_nodes.relief import LIFTED, go_on
+from rebalancer.policy.schema import BOLDEST, LEVELS, Limits
 
 # What the search and the state of a node say of pods that no rule keeps.
 _NO_RULE = frozenset(
@@ -49,6 +57,39 @@ _NO_RULE = frozenset(
     }
 )
 _MOST_TRIED = 10  # pods, with soft taints
+# Without these, a pod may move in the way that the planner knows; without others it is not known where to.
+_CAN_BE_LIFTED = frozenset(
+    {
+        Reason.NAMESPACE,
+        Reason.TOO_YOUNG,
+        Reason.PRIORITY,
+        Reason.LOCAL_STORAGE,
+        Reason.PERSISTENT_VOLUMES,
+        Reason.SINGLE_REPLICA,
+        Reason.MIN_REPLICAS,
+        Reason.JOB,
+        Reason.ENDS_SOON,
+        Reason.STORAGE_CLASS,
+        Reason.WITHOUT_BUDGET,
+        Reason.LABELS,
+        Reason.ANNOTATION,
+        Reason.DEBUGGED,
+        Reason.READ_WRITE_ONCE,
+        Reason.ROLLOUT,
+        Reason.UNREADY_REPLICAS,
+        Reason.SCHEDULER_NOT_ALIVE,
+        Reason.WINDOW,
+        Reason.AUTOSCALING,
+        Reason.COOLDOWN,
+        Reason.LANDED_BADLY,
+        Reason.BUDGET,
+        Reason.HOT_TOO_BRIEFLY,
+        Reason.LIMIT,
+        Reason.LITTLE_RELIEF,
+    }
+)
+_MOST_LIFTED = 4  # obstacles, the heaviest: each costs a part of a search
+_LIMIT_NAMES = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
 _FALLS = 0.1  # points that a node's load has to fall by to be said to fall
 _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
     Reason.LIMIT.value: "by limits",
@@ -66,6 +107,7 @@ _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
     Reason.LOCAL_STORAGE.value: "with local storage",
     Reason.ANNOTATION.value: "by an annotation",
 }
+_Key = tuple[str, str]
 _Kept = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
 
 
@@ -188,20 +230,24 @@ def find_obstacles(
 
     ``nodes`` are those to look at; None: all of them.
     """
-    by_setting: dict[tuple[str, str], _Kept] = {}
+    by_setting: dict[_Key, _Kept] = {}
     for row, kept, points in _staying(prepared, plan):
         if nodes is not None and int(prepared.pods.node[row]) not in nodes:
             continue
-        key = (kept.setting, "" if kept.setting else str(kept.reason))
-        by_setting.setdefault(key, []).append((row, kept, points))
+        by_setting.setdefault(_key(kept), []).append((row, kept, points))
     total = sum(points for group in by_setting.values() for _, _, points in group)
     count = sum(map(len, by_setting.values()))
-    obstacles = [
-        _obstacle(prepared, plan, setting, group, total, count) for (setting, _), group in by_setting.items()
-    ]
-    # What alone keeps most comes first: changing anything else would move less.
-    heaviest = lambda item: (-item.share_alone, -item.share, -item.pods, item.setting, item.reasons)  # noqa: E731
-    return tuple(sorted(obstacles, key=heaviest))
+    groups = sorted(by_setting.values(), key=lambda group: -sum(points for _, _, points in group))
+    obstacles = []
+    for place, group in enumerate(groups):
+        moves = _moves_if_lifted(prepared, plan, group) if place < _MOST_LIFTED else None
+        obstacles.append(_obstacle(prepared, plan, group, moves, total, count))
+
+    def helps(item: Obstacle) -> tuple[bool, float, int, str, tuple[str, ...]]:
+        """Those of which lifting one moves a pod come first, the heaviest of them before the others."""
+        return not item.moves_if_lifted, -item.share, -item.pods, item.setting, item.reasons
+
+    return tuple(sorted(obstacles, key=helps))
 
 
 def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, NotMoved, float]]:
@@ -229,32 +275,74 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     return ((row, kept, amount) for (row, kept), amount in zip(found, amounts.tolist(), strict=True))
 
 
+def _key(kept: NotMoved) -> _Key:
+    """What pods are counted by: their setting, or their reason where there is none."""
+    return kept.setting, "" if kept.setting else str(kept.reason)
+
+
+def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) -> set[PodRow] | None:
+    """The pods of a group that would move if nothing but what keeps them were lifted; None: not tried.
+
+    They are found by going on from the plan, so whatever else keeps a pod, such as a limit, still does.
+    """
+    reasons = {kept.reason for _, kept, _ in group}
+    if not reasons <= _CAN_BE_LIFTED or plan.builder.has_tainted:
+        return None
+    limits = prepared.policy.limits
+    if Reason.LIMIT in reasons:
+        names = [_LIMIT_NAMES.get(name, name) for name in group[0][1].setting.split(" and ")]
+        if not LIFTED.keys() >= set(names):
+            return None  # what earlier runs used of a rate, or a limit for some pods
+        limits = limits.model_copy(update={name: LIFTED[name] for name in names})
+    freed = {row for row, kept, _ in group if _alone(prepared, row, kept)}
+    if not freed:
+        return set()
+    if Reason.LIMIT in reasons and (moved := plan.without_limits.get(frozenset(names))) is not None:
+        return freed & moved
+    least_relief = LEVELS[BOLDEST].least_relief if Reason.LITTLE_RELIEF in reasons else None
+    # The search has refused all others: they are asked again only where a node has to be cooled as a whole.
+    with_them = {row for row, kept in plan.kept.items() if kept.reason is Reason.CANNOT_COOL}
+    wish = Wish("", prepared.cooler_node)
+    candidates: dict[NodeRow, list[Candidate]] = {}
+    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
+        on_node = [row for row in prepared.pods_on(node) if row in freed or row in with_them]
+        candidates[node] = [prepared.candidate(row, wish) for row in on_node]
+    pods = MovablePods(prepared, prepared.disruption, candidates)
+    further = go_on(prepared, pods, plan.builder, limits, least_relief, estimates=_MOST_LIFTED)
+    return freed & {move.candidate.row for move in further.moves[len(plan.moves) :]}
+
+
 def _obstacle(
-    prepared: PreparedInputs, plan: PartialPlan, setting: str, group: _Kept, total: float, count: int
+    prepared: PreparedInputs,
+    plan: PartialPlan,
+    group: _Kept,
+    moves: set[PodRow] | None,
+    total: float,
+    count: int,
 ) -> Obstacle:
     points = sum(each for _, _, each in group)
-    alone = [each for row, kept, each in group if _alone(prepared, row, kept)]
-    example, kept, _ = max(group, key=lambda item: (item[2], prepared.pods.full_name(item[0])))
+    # A pod that would move, where any would: its remedy helps.
+    helped = [item for item in group if item[0] in (moves or ())] or group
+    example, kept, _ = max(helped, key=lambda item: (item[2], prepared.pods.full_name(item[0])))
     return Obstacle(
-        setting=setting,
+        setting=kept.setting,
         reasons=tuple(sorted({str(kept.reason) for _, kept, _ in group})),
         share=round(points / total if total > NEGLIGIBLE else len(group) / count, CHANCE_DIGITS),
-        share_alone=round(sum(alone) / total if total > NEGLIGIBLE else len(alone) / count, CHANCE_DIGITS),
         pods=len(group),
         pods_in_all=count,
-        pods_kept_alone=len(alone),
+        moves_if_lifted=None if moves is None else len(moves),
         example=prepared.pods.full_name(example),
         because=kept.message,
-        remedy=_remedy(prepared, plan, setting, group),
+        remedy=_steering(prepared, plan, group) or remedy(prepared.eviction, example, kept),
     )
 
 
-def _remedy(prepared: PreparedInputs, plan: PartialPlan, setting: str, group: _Kept) -> str:
+def _steering(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) -> str:
     """That soft taints would send some pods elsewhere, where the scheduler would put them on bad nodes.
 
     Each of the pods that use most is tried by itself, after the moves of the plan.
     """
-    if setting or prepared.policy.execution.steer != "none":
+    if group[0][1].setting or prepared.policy.execution.steer != "none":
         return ""
     refused = [item for item in group if item[1].node is not None]
     refused.sort(key=lambda item: (-item[2], prepared.pods.full_name(item[0])))
@@ -270,7 +358,7 @@ def _remedy(prepared: PreparedInputs, plan: PartialPlan, setting: str, group: _K
 
 
 def _alone(prepared: PreparedInputs, row: PodRow, kept: NotMoved) -> bool:
-    """Whether no rule of another setting would keep the pod as well; where it would land is not asked."""
+    """Whether no other rule would keep the pod as well; where it would land is not asked."""
     return kept.reason in _NO_RULE or all(
-        refusal.setting == kept.setting for refusal in every_refusal(prepared.eviction, row)
+        _key(refusal) == _key(kept) for refusal in every_refusal(prepared.eviction, row)
     )

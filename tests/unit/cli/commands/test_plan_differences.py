@@ -28,7 +28,7 @@ def test_the_plans_of_two_policies_are_compared_with_what_was_changed(
     result = rebalancer_program(*arguments)
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "evictable.minAge: 9000h → 10m" in result.stdout
+    assert "evictable.minAge: 9000h → 15m" in result.stdout
     assert "moves             0 → 1" in result.stdout
     assert f"default ({strict}) → default ({loose})" in " ".join(result.stdout.split())
     assert "before: stays (TooYoung)" in result.stdout

@@ -102,7 +102,7 @@ def test_show_fills_in_every_default(rebalancer_program: Program, policy_file: P
     shown = yaml.safe_load(rebalancer_program("policy", "show", str(policy_file)).stdout)
 
     assert shown["metadata"]["name"] == "mine"
-    assert shown["limits"]["perRun"] == 20
+    assert shown["limits"]["perRun"] == 5
 
 
 def test_show_in_json_is_the_same_policy(rebalancer_program: Program, policy_file: Path) -> None:

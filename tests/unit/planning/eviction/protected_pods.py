@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from rebalancer.planning.inputs import PlanningInputs
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_workload, plan_of, planning_inputs
 
@@ -53,6 +54,10 @@ def volume(**source: Any) -> Mapping[str, Any]:
 
 
 def plan_for(given: Case, **annotations: str) -> Any:
+    return plan_of(inputs_of(given, **annotations))
+
+
+def inputs_of(given: Case, **annotations: str) -> PlanningInputs:
     # Cases are shared by all tests of a table: what one changes must not be there for the next.
     values: dict[str, Any] = {"nodes": [a_node("hot"), a_node("cool", cpu=8)], **copy.deepcopy(dict(given))}
     change = values.pop("change", None)
@@ -62,4 +67,4 @@ def plan_for(given: Case, **annotations: str) -> Any:
     for workload in values["workloads"]:
         for pod in workload.pods:
             pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], **annotations}
-    return plan_of(planning_inputs(nodes, values.pop("workloads"), **values))
+    return planning_inputs(nodes, values.pop("workloads"), **values)

@@ -82,7 +82,7 @@ def test_a_report_names_the_settings_that_keep_load_on_hot_nodes() -> None:
         share=0.84,
         pods=9,
         pods_in_all=11,
-        pods_kept_alone=8,
+        moves_if_lifted=8,
         example="shop/api-7",
         because=HOSTILE,
     )

@@ -295,21 +295,24 @@ def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
     assert plan_table(a_plan(moves=())).plain.startswith("Plan: evict nothing: 2 hot nodes")
 
 
-def an_obstacle(setting: str, share: float, alone: int = 3, because: str = "is 2 min old") -> Obstacle:
+def an_obstacle(
+    setting: str, share: float, moves: int | None = None, because: str = "is 2 min old"
+) -> Obstacle:
     return Obstacle(
         setting=setting,
         reasons=("TooYoung",),
         share=share,
         pods=3,
         pods_in_all=4,
-        pods_kept_alone=alone,
+        moves_if_lifted=moves,
         example="shop/web-1",
         because=because,
+        remedy="evictable.minAge: 2m",
     )
 
 
 def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() -> None:
-    held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
+    held = (an_obstacle("evictable.minAge", 0.74, moves=2), an_obstacle("", 0.26))
     text = plan_table(a_plan(moves=(), obstacles=held)).plain
 
     assert text.startswith(
@@ -318,16 +321,16 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     ended = text[text.index("BLOCKED BY") :].splitlines()
     assert ended[:6] == [
         "BLOCKED BY  share of the load of 4 pods that could leave nodes above coolTo",
-        "  LOAD  PODS  ONLY THIS  SETTING OR REASON",
-        "   74%     3          2  evictable.minAge",
-        "      shop/web-1: is 2 min old",
-        "   26%     3          3  TooYoung",
-        "      shop/web-1: is 2 min old",
+        "  LOAD  PODS  MOVE WITHOUT IT  SETTING OR REASON",
+        "   74%     3                2  evictable.minAge",
+        "      shop/web-1: is 2 min old; freed by evictable.minAge: 2m",
+        "   26%     3                -  TooYoung",
+        "      shop/web-1: is 2 min old; freed by evictable.minAge: 2m",
     ]
 
 
 def test_a_plan_with_moves_says_in_a_line_what_keeps_most_of_the_rest() -> None:
-    held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
+    held = (an_obstacle("evictable.minAge", 0.74, moves=2), an_obstacle("", 0.26))
     text = plan_table(a_plan(obstacles=held)).plain
 
     assert "evictable.minAge keeps 74% of the movable load, e.g." in text

@@ -44,13 +44,43 @@ def test_one_large_pod_outweighs_many_small_ones() -> None:
     assert found[0].because == "volume cache is an emptyDir"
 
 
-def test_a_pod_that_a_second_setting_keeps_as_well_is_not_counted_as_kept_alone() -> None:
+def test_a_pod_that_a_second_setting_keeps_as_well_would_not_move_without_the_first() -> None:
     found = obstacles(
         a_workload("store", ["a"], cpu="5", spec=ON_DISK),
         a_workload("cache", ["a", "a"], cpu="2", spec=ON_DISK),
         policy=protecting("LocalStorage", "SingleReplica"),
     )
-    assert [(item.pods, item.pods_kept_alone) for item in found] == [(3, 2)]
+    assert [(item.pods, item.moves_if_lifted) for item in found] == [(3, 2)]
+
+
+def lifted(**changes: Any) -> list[tuple[str, int, int | None]]:
+    """Of a node with nine pods, six of which run nowhere else: setting, pods kept, pods that would move."""
+    here = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
+    workloads = [a_workload("free", ["a"] * 3), a_workload("held", ["a"] * 6, spec=here)]
+    found = obstacles(*workloads, policy=a_policy(**changes))
+    return [(item.setting, item.pods, item.moves_if_lifted) for item in found]
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({"limits": {"perRun": 0}}, "limits.perRun"),
+        ({"evictable": {"namespaces": {"exclude": ["default"]}}}, "evictable.namespaces"),
+        ({"evictable": {"minReplicas": 99}}, "evictable.minReplicas"),
+        ({"evictable": {"windows": [{"from": "13:00", "to": "14:00"}]}}, "evictable.windows"),
+    ],
+)
+def test_without_a_setting_only_those_move_that_have_a_landing(changes: Any, setting: str) -> None:
+    assert lifted(**changes) == [(setting, 9, 3)]
+
+
+def test_what_moves_without_a_protection_is_bounded_by_the_limits_all_the_same() -> None:
+    assert lifted(evictable={"minReplicas": 99}, limits={"perRun": 2}) == [("evictable.minReplicas", 9, 2)]
+
+
+def test_what_no_setting_could_lift_is_not_tried() -> None:
+    found = obstacles(a_workload("web", ["a"] * 9, spec={"nodeSelector": {"kubernetes.io/hostname": "a"}}))
+    assert [(item.setting, item.moves_if_lifted) for item in found] == [("", None)]
 
 
 def test_limits_are_named_as_the_policy_names_them() -> None:
@@ -152,7 +182,7 @@ def test_a_pod_on_no_node_keeps_no_node_hot() -> None:
     ("load", "asked"),
     [
         (4.0, "execution.steer: softTaint would send 3 of them elsewhere"),
-        (7.5, ""),
+        (7.5, "a better node that fits it (rebalancer what-if --add-node)"),
     ],
 )
 def test_where_replacements_would_land_on_hot_nodes_it_is_said_how_many_taints_would_send_elsewhere(
@@ -171,7 +201,7 @@ def test_where_replacements_would_land_on_hot_nodes_it_is_said_how_many_taints_w
 
     assert (obstacle.setting, obstacle.reasons) == ("", ("NoBetterLanding",))
     assert obstacle.remedy == asked
-    assert obstacle.sentence.endswith(obstacle.remedy or "of the movable load)")
+    assert obstacle.sentence.endswith(f"; freed by {obstacle.remedy}")
 
 
 @pytest.mark.parametrize("steer", ["none", "softTaint"])
@@ -183,9 +213,12 @@ def test_no_taint_is_named_that_no_node_would_get(steer: str) -> None:
     )
     (obstacle,) = plan_of(inputs).obstacles
 
-    assert (obstacle.reasons, obstacle.remedy) == (("NoBetterLanding",), "")
+    assert obstacle.reasons == ("NoBetterLanding",)
+    assert "execution.steer" not in obstacle.remedy
 
 
-def test_a_setting_that_keeps_load_is_the_remedy_itself() -> None:
+def test_a_setting_that_keeps_load_is_followed_by_the_value_that_frees_it() -> None:
     found = obstacles(a_workload("store", ["a"], cpu="9", spec=ON_DISK), policy=protecting("LocalStorage"))
-    assert [(item.setting, item.remedy) for item in found] == [("evictable.protect: LocalStorage", "")]
+    (obstacle,) = found
+    assert obstacle.setting == "evictable.protect: LocalStorage"
+    assert obstacle.remedy.startswith("evictable.protect: [], or the annotation ")
