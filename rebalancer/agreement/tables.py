@@ -112,7 +112,7 @@ def why_table(why: WhyThere, style: Style = Style()) -> Text:
     elsewhere = why.decision.result is Result.MISSED and not why.recorded
     outcome = "the scheduler would choose another node now" if elsewhere else _outcome(why.decision)
     _write_decision(lines, why.decision, outcome)
-    lines.message(f"computed {why.computed}", 2, "dim", most=3)
+    lines.message(f"computed {why.computed}", 2, "dim", max_lines=3)
     return lines.text
 
 
@@ -149,11 +149,14 @@ def _write_decision(lines: Lines, decision: Decision, outcome: str) -> None:
         write_table(lines, columns, scored, _MAX_NODES, "node")
     if differing:
         legend = ", ".join(f"{short[name]} {name}" for name in differing)
-        lines.message(f"weighted (raw) scores: {legend}", 4, "dim", most=3)
+        lines.message(f"weighted (raw) scores: {legend}", 4, "dim", max_lines=3)
     alone = [name for name, (_, *ranges) in decision.weights.items() if ranges]
     if decision.result is Result.MISSED and alone:
         lines.message(
-            f"another weight of one of these alone would explain it: {', '.join(alone)}", 4, "dim", most=3
+            f"another weight of one of these alone would explain it: {', '.join(alone)}",
+            4,
+            "dim",
+            max_lines=3,
         )
 
 

@@ -22,17 +22,17 @@ def import_policy(text: str, source: str) -> Imported:
     The file is a policy, or holds one: values of the Helm chart, a HelmRelease, a ConfigMap. Raises
     InputError for a file of another kind.
     """
-    found = policy_in_file(text, source)
-    value = found.document.value
+    policy = policy_in_file(text, source)
+    value = policy.document.value
     kind = (str(value.get("apiVersion", "")), str(value.get("kind", "")))
     mapping = _KINDS.get(kind)
     if mapping is None:
-        known = ", ".join(f"{name} of {version}" for version, name in _KINDS)
+        kinds = ", ".join(f"{name} of {version}" for version, name in _KINDS)
         what = f"{kind[1]!s:.60} of {kind[0] or 'no apiVersion'!s:.60}"
-        raise found.document.error((), what, hint=f"expected {known}")
-    work = Import(found.document)
+        raise policy.document.error((), what, hint=f"expected {kinds}")
+    work = Import(policy.document)
     mapping(work, value)
-    if found.of_chart and "profiles" not in value and kind[0].endswith("v1alpha2"):
+    if policy.of_chart and "profiles" not in value and kind[0].endswith("v1alpha2"):
         work.drop((), "these values leave profiles to the chart, and its own profiles evict as well")
     return work.result(source)
 

@@ -48,8 +48,8 @@ def current_policy(work: Import, value: Mapping[str, Any]) -> None:
     evictors: list[Arguments] = []
     for index, profile in enumerate(work.items(("profiles",), value.get("profiles"))):
         at: Path = ("profiles", index)
-        found, evictor = _profile(work, work.mapping(at, profile), at)
-        plugins += found
+        enabled, evictor = _profile(work, work.mapping(at, profile), at)
+        plugins += enabled
         evictors.append(evictor)
     map_rules(work, plugins, evictors, ("profiles",), prometheus=_prometheus(work, value))
     for key in ("metricsProviders", "metricsCollector"):
@@ -119,9 +119,9 @@ def ignored(
 
 def _prometheus(work: Import, value: Mapping[str, Any]) -> PrometheusProvider | None:
     """The Prometheus that a policy names for its plugins; None where it names none."""
-    for index, item in enumerate(work.items(("metricsProviders",), value.get("metricsProviders"))):
+    for index, unchecked in enumerate(work.items(("metricsProviders",), value.get("metricsProviders"))):
         at: Path = ("metricsProviders", index)
-        provider = work.mapping(at, item)
+        provider = work.mapping(at, unchecked)
         if provider.get("source") == "Prometheus":
             server = work.mapping((*at, "prometheus"), provider.get("prometheus"))
             return PrometheusProvider(server, (*at, "prometheus"))
@@ -138,8 +138,8 @@ def _head(work: Import, value: Mapping[str, Any]) -> None:
     if "gracePeriodSeconds" in value:
         work.drop(("gracePeriodSeconds",), "a pod's own terminationGracePeriodSeconds holds")
     if "evictionFailureEventNotification" in value:
-        said = "always: outcomes are in the report, the journal and the metrics"
-        work.note(("evictionFailureEventNotification",), KeyFate.CHANGED, said)
+        why = "always: outcomes are in the report, the journal and the metrics"
+        work.note(("evictionFailureEventNotification",), KeyFate.CHANGED, why)
 
 
 def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[Plugin], Arguments]:
@@ -147,9 +147,9 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[P
     work.seen |= {(*at, "name"), (*at, "plugins"), (*at, "pluginConfig")}
     enabled = _enabled(work, profile.get("plugins"), (*at, "plugins"))
     configured: dict[str, tuple[Path, Arguments]] = {}
-    for index, item in enumerate(work.items((*at, "pluginConfig"), profile.get("pluginConfig"))):
+    for index, unchecked in enumerate(work.items((*at, "pluginConfig"), profile.get("pluginConfig"))):
         here: Path = (*at, "pluginConfig", index)
-        entry = work.mapping(here, item)
+        entry = work.mapping(here, unchecked)
         name = str(entry.get("name", ""))
         arguments = Arguments(work.mapping((*here, "args"), entry.get("args")), (*here, "args"))
         work.seen |= {(*here, "name"), (*here, "args")}
@@ -168,7 +168,7 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[P
 
 def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
     """The plugins of the extension points that evict, in their order, and where each is named."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     points = work.mapping(at, plugins)
     for point in (*_EVICTING, *(name for name in points if name not in _EVICTING)):
         entry = work.mapping((*at, point), points.get(point))
@@ -176,7 +176,7 @@ def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
         for index, name in enumerate(work.items((*here, "enabled"), entry.get("enabled"))):
             path: Path = (*here, "enabled", index)
             if point in _EVICTING:
-                found.setdefault(str(name), path)
+                paths.setdefault(str(name), path)
             elif point in _IDLE:
                 work.note(path, KeyFate.IDLE, "descheduler orders nothing by this")
             elif name == EVICTOR and point in _FILTERING:
@@ -185,7 +185,7 @@ def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
                 work.drop(path, NO_SETTING)
         for index, _ in enumerate(work.items((*here, "disabled"), entry.get("disabled"))):
             work.note((*here, "disabled", index), KeyFate.IDLE, "descheduler turns nothing off by this")
-    return found
+    return paths
 
 
 def first_policy(work: Import, value: Mapping[str, Any]) -> None:
@@ -196,9 +196,9 @@ def first_policy(work: Import, value: Mapping[str, Any]) -> None:
     evictor = {key: value[key] for key in value if key in _EVICTOR_OF_V1ALPHA1}
     top: dict[str, Path] = {key: (key,) for key in evictor}
     evictors: list[Arguments] = []
-    for name, item in work.mapping(("strategies",), value.get("strategies")).items():
+    for name, unchecked in work.mapping(("strategies",), value.get("strategies")).items():
         at: Path = ("strategies", name)
-        entry = work.mapping(at, item)
+        entry = work.mapping(at, unchecked)
         if entry.get("enabled") is not True:
             work.note(at, KeyFate.IDLE, "it is not enabled")
             continue
@@ -208,7 +208,8 @@ def first_policy(work: Import, value: Mapping[str, Any]) -> None:
         places = {key: (*inner, key) for key in parameters}
         flat: dict[str, Any] = dict(parameters)
         for group in _BY_PLUGIN:
-            if isinstance(nested := flat.pop(group, None), Mapping):
+            nested = flat.pop(group, None)
+            if isinstance(nested, Mapping):
                 flat |= nested
                 places |= {key: (*inner, group, key) for key in nested}
         common = {key: flat.pop(key) for key in _EVICTOR_OF_PARAMS if key in flat}
@@ -294,8 +295,8 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
     for key in ("logLevel", "operatorLogLevel", "managementState"):
         if key in spec and spec[key] not in ("Unmanaged", "Removed"):
             work.note(("spec", key), KeyFate.IDLE, "it is about the operator, and evicts nothing else")
-    work.rest(("spec",), spec, "the operator's own setting")
-    work.rest(at, custom, NO_SETTING)
+    work.drop_unseen(("spec",), spec, "the operator's own setting")
+    work.drop_unseen(at, custom, NO_SETTING)
 
 
 def _plugins(name: str, path: Path, custom: Mapping[str, Any], at: Path) -> Iterator[Plugin]:

@@ -47,18 +47,18 @@ class Note(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """What became of the key, as a sentence with its place."""
-        found = _OURS.fullmatch(self.text)
+        becomes = _OURS.fullmatch(self.text)
         if self.fate is KeyFate.DROPPED:
-            said = f"{self.key} is not mapped: {self.text}"
+            outcome = f"{self.key} is not mapped: {self.text}"
         elif self.fate is KeyFate.IDLE:
-            said = f"{self.key} has no effect in descheduler either: {self.text}"
+            outcome = f"{self.key} has no effect in descheduler either: {self.text}"
         elif self.fate is KeyFate.IGNORED:
-            said = f"descheduler ignores {self.key}: {self.text}"
-        elif found is not None:
-            said = f"{self.key} becomes {self.text}"
+            outcome = f"descheduler ignores {self.key}: {self.text}"
+        elif becomes is not None:
+            outcome = f"{self.key} becomes {self.text}"
         else:
-            said = f"{self.key}: {_with_capital(self.text)}"
-        return f"{self.where} {said}."
+            outcome = f"{self.key}: {_with_capital(self.text)}"
+        return f"{self.where} {outcome}."
 
 
 # A key of ours, or several, perhaps followed by what is different about it.
@@ -190,7 +190,7 @@ class Import(msgspec.Struct):
         """Say what became of a key."""
         self.seen.add(path)
         mapped = fate in (KeyFate.MAPPED, KeyFate.CHANGED)
-        if mapped and any(path[: len(item)] == item for item in self.narrowed):
+        if mapped and any(path[: len(prefix)] == prefix for prefix in self.narrowed):
             fate = KeyFate.NARROWED
             text = f"{text}: for all strategies, as a policy has one"
         self.notes.append((path, fate, text))
@@ -199,7 +199,7 @@ class Import(msgspec.Struct):
         """Whether a key at the path, or below it, was looked at."""
         return any(seen[: len(path)] == path for seen in self.seen)
 
-    def rest(self, path: Path, values: Mapping[str, Any], why: str) -> None:
+    def drop_unseen(self, path: Path, values: Mapping[str, Any], why: str) -> None:
         """Drop the keys of a mapping that nobody looked at."""
         for key in values:
             if not self.has_seen((*path, key)):
@@ -256,8 +256,9 @@ class Import(msgspec.Struct):
         value = self.document.value
         profiles = value.get("profiles")
         metadata = value.get("metadata")
-        for found in (metadata, profiles[0] if isinstance(profiles, list) and len(profiles) == 1 else None):
-            name = found.get("name") if isinstance(found, Mapping) else None
+        only_profile = profiles[0] if isinstance(profiles, list) and len(profiles) == 1 else None
+        for named in (metadata, only_profile):
+            name = named.get("name") if isinstance(named, Mapping) else None
             if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
                 return name
         return pathlib.PurePath(source).stem[:_MAX_NAME] or "imported"

@@ -85,7 +85,9 @@ class Plugin(msgspec.Struct, frozen=True):
         return self.arguments.values.get(self.namespaces if name == "namespaces" else name)
 
 
-def rest(work: Import, arguments: Arguments, why: str, defaults: Collection[str] = ()) -> None:
+def drop_unseen_arguments(
+    work: Import, arguments: Arguments, why: str, defaults: Collection[str] = ()
+) -> None:
     """Say of the arguments that nobody looked at that they are not mapped, or do nothing there either."""
     for key in arguments.values:
         here = arguments.where(key)
@@ -123,14 +125,14 @@ def map_plugin(work: Import, plugin: Plugin, prometheus: PrometheusProvider | No
         else:
             _low_node_utilization(work, plugin, prometheus)
         return
-    found = replacing(plugin.name)
-    if found is None:
-        known = ["LowNodeUtilization", *(name for ours in STRATEGIES for name in ours.replaces)]
-        meant = did_you_mean(plugin.name, known, fallback="keep descheduler for it")
+    replacement = replacing(plugin.name)
+    if replacement is None:
+        names = ["LowNodeUtilization", *(name for ours in STRATEGIES for name in ours.replaces)]
+        meant = did_you_mean(plugin.name, names, fallback="keep descheduler for it")
         work.drop(plugin.path, f"no strategy of ours has this aim; {meant}")
         work.seen.add(plugin.arguments.at)
         return
-    ours, replaced = found
+    ours, replaced = replacement
     place = f"strategies.{ours.name}"
     enabled = work.policy.setdefault("strategies", {})
     settings = dict(before) if isinstance(before := enabled.get(ours.name), dict) else {}
@@ -158,14 +160,14 @@ def map_plugin(work: Import, plugin: Plugin, prometheus: PrometheusProvider | No
     enabled[ours.name] = settings or True
     fate = KeyFate.CHANGED if replaced.difference else KeyFate.MAPPED
     work.note(plugin.path, fate, f"{place}{replaced.difference and ': '}{replaced.difference}")
-    rest(work, plugin.arguments, f"{place} has no such setting", defaults)
+    drop_unseen_arguments(work, plugin.arguments, f"{place} has no such setting", defaults)
 
 
 def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings: dict[str, Any]) -> bool:
     """Map an argument of a plugin to settings of its strategy; whether they can say what it says."""
-    found = replacing(plugin.name)
-    assert found is not None
-    ours, replaced = found
+    replacement = replacing(plugin.name)
+    assert replacement is not None
+    ours, replaced = replacement
     place = f"strategies.{ours.name}"
     where = plugin.arguments.where(argument)
     setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
@@ -177,11 +179,11 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
     elif (
         choices
         and isinstance(value, list)
-        and all(isinstance(item, str) and item in choices for item in value)
+        and all(isinstance(choice, str) and choice in choices for choice in value)
     ):
-        chosen = [choices[item] for item in value if choices[item]]
+        chosen = [choices[choice] for choice in value if choices[choice]]
         settings.update(dict.fromkeys(chosen, True))
-        work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
+        work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{name}" for name in chosen) or place)
     elif argument in defaults and value == defaults[argument]:
         work.note(where, KeyFate.MAPPED, place)
     elif argument == "ownerKinds" and _fits(ours, settings | dict(_owner_kinds(value))):
@@ -189,25 +191,26 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
         work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{name}" for name, _ in _owner_kinds(value)))
     elif value is not None and _fits(ours, {**settings, setting: value}):
         settings[setting] = value
-        said = "" if argument in plugin.arguments.values else f": {value}, which is the default there"
+        detail = "" if argument in plugin.arguments.values else f": {value}, which is the default there"
         fate = KeyFate.MAPPED
         if argument == "namespaces" and SYSTEM_NAMESPACE in (value.get("include") or ()):
             fate = KeyFate.NARROWED
-            said = f": {SYSTEM_NAMESPACE} stays out, by evictable.namespaces"
-        work.note(where, fate, f"{place}.{setting}{said}")
-    elif argument == "conditions" and (
-        some := [
-            item
-            for item in (value if isinstance(value, list) else ())
-            if _fits(ours, {**settings, setting: [item]})
-        ]
-    ):
-        settings[setting] = some  # a pod must meet one of them, so fewer conditions choose fewer pods
+            detail = f": {SYSTEM_NAMESPACE} stays out, by evictable.namespaces"
+        work.note(where, fate, f"{place}.{setting}{detail}")
+    elif argument == "conditions" and (fitting := _fitting(ours, settings, setting, value)):
+        settings[setting] = fitting  # a pod must meet one of them, so fewer conditions choose fewer pods
         work.drop(where, f"{place}.{setting} has only those that it can ask for")
     elif value is not None and setting in {field.alias for field in ours.settings_type.model_fields.values()}:
         work.drop(where, f"{place}.{setting} cannot be {as_written(value)}")
         return False
     return True
+
+
+def _fitting(ours: type[Strategy], settings: Mapping[str, Any], setting: str, values: Any) -> list[Any]:
+    """Those of a list that the setting of a strategy may have; none where there is no list."""
+    if not isinstance(values, list):
+        return []
+    return [value for value in values if _fits(ours, {**settings, setting: [value]})]
 
 
 def as_written(value: Any) -> str:
@@ -219,10 +222,10 @@ def as_written(value: Any) -> str:
 def _as_ours(argument: str, value: Any) -> Any:
     """A value with times as our settings write them, those of conditions as well."""
     if isinstance(value, Mapping):
-        return {_CONDITION.get(key, key): _as_ours(key, item) for key, item in value.items()}
+        return {_CONDITION.get(key, key): _as_ours(key, part) for key, part in value.items()}
     if isinstance(value, list):
-        items = [_as_ours("", item) for item in value]
-        return [item for at, item in enumerate(items) if item not in items[:at]]
+        items = [_as_ours("", part) for part in value]
+        return [part for at, part in enumerate(items) if part not in items[:at]]
     if argument == "includeSoftConstraints" and value is True:
         return ["DoNotSchedule", "ScheduleAnyway"]
     return f"{value}s" if argument.endswith("Seconds") and isinstance(value, int) else value
@@ -262,7 +265,7 @@ def _signal(work: Import, plugin: Plugin, prometheus: PrometheusProvider | None)
     load = work.policy.setdefault("load", {})
     signals = load.setdefault("signals", {})
     signal = {"query": query, "capacity": "1"}
-    name = next((known for known, value in signals.items() if value == signal), "")
+    name = next((signal_name for signal_name, value in signals.items() if value == signal), "")
     name = name or f"{_SIGNAL}{len(signals) + 1 if signals else ''}"
     try:
         check_signals(_QUERIES.validate_python({name: signal}))
@@ -361,7 +364,7 @@ def _low_node_utilization(work: Import, plugin: Plugin, prometheus: PrometheusPr
         work.drop(plugin.path, "none of its targetThresholds is one of cpu, memory or pods: no node is hot")
     if isinstance(limit := values.get("evictionLimits"), Mapping):
         work.tighten(arguments.where("evictionLimits"), limit, "node", "limits.perNode")
-    rest(work, arguments, NO_SETTING)
+    drop_unseen_arguments(work, arguments, NO_SETTING)
 
 
 def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool, signal: str) -> None:
@@ -371,8 +374,8 @@ def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: b
     for name, percent in targets.items():
         resource = signal if signal and name == _OF_A_QUERY else name
         if resource != signal and resource not in _MEASURED and not is_extended(resource):
-            said = f"no source measures {resource}; name it in load.signals with a query of yours"
-            work.drop((*at, name), said)
+            message = f"no source measures {resource}; name it in load.signals with a query of yours"
+            work.drop((*at, name), message)
         elif not isinstance(percent, int | float) or isinstance(percent, bool):
             work.drop((*at, name), "this is not a percentage")
         elif not 0 < percent <= _PERCENT:
@@ -381,7 +384,8 @@ def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: b
             thresholds[resource] = percent
     if thresholds:
         rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
-        found = {rule: thresholds, "coolTo": dict(thresholds)}
-        rules += [found] if found not in rules else []
+        levels = {rule: thresholds, "coolTo": dict(thresholds)}
+        if levels not in rules:
+            rules.append(levels)
         why = "coolTo is the same level, as descheduler stops there; a lower one makes fewer moves later"
         work.note(at, KeyFate.CHANGED, f"hotNodes.any[].{rule}: {why}")

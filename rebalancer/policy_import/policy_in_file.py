@@ -54,13 +54,15 @@ class FoundPolicy(msgspec.Struct, frozen=True):
 def policy_in_file(text: str, source: str) -> FoundPolicy:
     """The only policy in a file. InputError where there is none, or more than one."""
     documents = parse_manifests(text, source)
-    found = [policy for document in documents for policy in _policies_in(document, text, _MAX_NESTED_TEXTS)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = ", ".join(policy.document.position() for policy in found[:_MAX_NESTED_TEXTS])
+    policies = [
+        policy for document in documents for policy in _policies_in(document, text, _MAX_NESTED_TEXTS)
+    ]
+    if len(policies) == 1:
+        return policies[0]
+    if policies:
+        places = ", ".join(policy.document.position() for policy in policies[:_MAX_NESTED_TEXTS])
         raise InputError(
-            f"holds {len(found)} policies: {places}", where=source, hint="give a file with one of them"
+            f"holds {len(policies)} policies: {places}", where=source, hint="give a file with one of them"
         )
     raise _without_policy(documents, source)
 
@@ -95,14 +97,14 @@ def _policies_in(document: Document, text: str, nested: int) -> Iterator[FoundPo
             if nested and any(sign in value for sign in _SIGNS):
                 yield from _policies_in_text(document, path, value, text, nested)
         elif isinstance(value, list):
-            ahead += [((*path, index), item) for index, item in reversed([*enumerate(value)])]
+            ahead += [((*path, index), element) for index, element in reversed([*enumerate(value)])]
         elif isinstance(value, Mapping):
             if value.get("kind") in (KIND, OPERATOR_KIND):
                 yield FoundPolicy(_part(document, path, value), of_chart=False)
             elif isinstance(policy := value.get(CHART_KEY), Mapping):
                 yield FoundPolicy(_part_of_chart(document, path, value, policy), of_chart=True)
             else:
-                ahead += [((*path, key), item) for key, item in reversed([*value.items()])]
+                ahead += [((*path, key), element) for key, element in reversed([*value.items()])]
 
 
 def _part_of_chart(

@@ -36,10 +36,10 @@ from rebalancer.policy_import.plugins import (
     Plugin,
     PrometheusProvider,
     as_written,
+    drop_unseen_arguments,
     leave_out,
     map_plugin,
     replacing,
-    rest,
 )
 
 EVICTOR = "DefaultEvictor"
@@ -119,29 +119,29 @@ def _evictors(work: Import, evictors: Sequence[Arguments], plugins: Collection[s
     """Map what all of them say alike, and the strictest of what they do not; the rest is named."""
     alike: dict[str, Any] = {}
     differ: list[Arguments] = []
-    for key in dict.fromkeys(key for item in evictors for key in item.values):
-        found = [item for item in evictors if key in item.values]
-        values = [item.values[key] for item in found]
+    for key in dict.fromkeys(key for evictor in evictors for key in evictor.values):
+        stating = [evictor for evictor in evictors if key in evictor.values]
+        values = [evictor.values[key] for evictor in stating]
         same = all(value == values[0] for value in values)
         value = values[0] if same else strictest(key, values)
-        if (same or value is not None) and (len(found) == len(evictors) or key not in _LIFTING):
+        if (same or value is not None) and (len(stating) == len(evictors) or key not in _LIFTING):
             alike[key] = value
-            if (len(found) < len(evictors) or not same) and key not in _ALWAYS:
-                work.narrowed.add(found[0].where(key))
-            for item in found[1:]:
-                work.seen.add(item.where(key))
+            if (len(stating) < len(evictors) or not same) and key not in _ALWAYS:
+                work.narrowed.add(stating[0].where(key))
+            for evictor in stating[1:]:
+                work.seen.add(evictor.where(key))
                 if not same and key not in _ALWAYS:
-                    work.note(item.where(key), KeyFate.NARROWED, _STRICTEST)
+                    work.note(evictor.where(key), KeyFate.NARROWED, _STRICTEST)
         elif key == "podProtections":
-            differ = found
+            differ = stating
         else:
-            for item in found:
-                work.drop(item.where(key), _DISAGREE.format("set of rules of eviction"))
+            for evictor in stating:
+                work.drop(evictor.where(key), _DISAGREE.format("set of rules of eviction"))
     if evictors:
         places = {key: _first_place(evictors, key) for key in alike}
         _evictor(work, Arguments(alike, evictors[0].at, places), plugins)
-    for item in differ:
-        _extra_protections(work, item.values["podProtections"], item.where("podProtections"), plugins)
+    for evictor in differ:
+        _extra_protections(work, evictor.values["podProtections"], evictor.where("podProtections"), plugins)
 
 
 def _extra_protections(work: Import, value: Any, at: Path, plugins: Collection[str]) -> None:
@@ -183,7 +183,7 @@ def _evictor(work: Import, evictor: Arguments, plugins: Collection[str]) -> None
         why = "pods with the annotation prefer-no-eviction are never evicted"
         fate = KeyFate.MAPPED if values["noEvictionPolicy"] == "Mandatory" else KeyFate.CHANGED
         work.note(evictor.where("noEvictionPolicy"), fate, why)
-    rest(work, evictor, NO_SETTING)
+    drop_unseen_arguments(work, evictor, NO_SETTING)
 
 
 def _lift(work: Import, path: Path, name: str, plugins: Collection[str]) -> None:
@@ -204,8 +204,8 @@ def protect(work: Import, path: Path, name: str, *, protected: bool) -> None:
         work.drop(path, NO_SETTING)
         return
     current = work.policy.get("evictable", {}).get("protect", [str(kind) for kind in Evictable().protect])
-    wanted = [item for item in (*current, name) if protected or item != name]
-    work.set(path, "evictable.protect", list(dict.fromkeys(wanted)))
+    kinds = [kind for kind in (*current, name) if protected or kind != name]
+    work.set(path, "evictable.protect", list(dict.fromkeys(kinds)))
 
 
 def _protections(work: Import, value: Mapping[str, Any], at: Path, plugins: Collection[str]) -> None:
@@ -237,8 +237,12 @@ def _storage_classes(work: Import, value: Mapping[str, Any], at: Path) -> list[s
     config = value.get("config")
     of_claims = config.get("PodsWithPVC") if isinstance(config, Mapping) else None
     entries = of_claims.get("protectedStorageClasses") if isinstance(of_claims, Mapping) else None
-    found = entries if isinstance(entries, list) else ()
-    names = [str(item["name"]) for item in found if isinstance(item, Mapping) and item.get("name")]
+    protected = entries if isinstance(entries, list) else ()
+    names = [
+        str(protected_class["name"])
+        for protected_class in protected
+        if isinstance(protected_class, Mapping) and protected_class.get("name")
+    ]
     extra = value.get("extraEnabled")
     path: Path = (*at, "config")
     if names and isinstance(extra, list) and "PodsWithPVC" in extra:
@@ -323,9 +327,9 @@ def only_nodes(work: Import, text: str, at: Path) -> None:
     if not requirements:
         work.note(at, KeyFate.IDLE, "it selects all nodes")
         return
-    others = [as_selector([opposite(item)]) for item in requirements]
-    kept = [item for at, item in enumerate(others) if item not in others[:at]]
-    work.write("limits.scoped", [{"nodeSelector": item, "perRun": 0} for item in kept])
+    others = [as_selector([opposite(requirement)]) for requirement in requirements]
+    distinct = [selector for at, selector in enumerate(others) if selector not in others[:at]]
+    work.write("limits.scoped", [{"nodeSelector": selector, "perRun": 0} for selector in distinct])
     why = "with limits.scoped pods leave only these nodes; others still receive"
     work.set(at, "hotNodes.nodeSelector", as_selector(requirements), why)
 
@@ -349,26 +353,31 @@ def _is_own(plugin: Plugin, plugins: Sequence[Plugin], argument: str, setting: s
     ours = replacing(plugin.name)
     if ours is None or setting not in _keys(ours[0].settings_type):
         return False
-    peers = [other for other in plugins if (found := replacing(other.name)) and found[0] is ours[0]]
-    return all(other.argument(argument) == plugin.argument(argument) for other in peers)
+    for other in plugins:
+        replacement = replacing(other.name)
+        if replacement is None or replacement[0] is not ours[0]:
+            continue
+        if other.argument(argument) != plugin.argument(argument):
+            return False
+    return True
 
 
 def _once_each(work: Import, plugins: Sequence[Plugin]) -> list[Plugin]:
     """The plugins, without those that are enabled twice with different arguments."""
-    found: list[Plugin] = []
+    once: list[Plugin] = []
     for plugin in plugins:
-        if all(item.name != plugin.name or _are_alike(item, plugin) for item in found):
-            found.append(plugin)
+        if all(earlier.name != plugin.name or _are_alike(earlier, plugin) for earlier in once):
+            once.append(plugin)
         else:
             leave_out(work, plugin, _TWICE)
-    return found
+    return once
 
 
-def _are_alike(one: Plugin, other: Plugin) -> bool:
+def _are_alike(plugin: Plugin, other: Plugin) -> bool:
     """Whether one strategy does what two plugins of a name do; rules by load stand beside each other."""
-    if one.name == "LowNodeUtilization":
-        return bool(one.argument("metricsUtilization") == other.argument("metricsUtilization"))
-    return one.arguments.values == other.arguments.values
+    if plugin.name == "LowNodeUtilization":
+        return bool(plugin.argument("metricsUtilization") == other.argument("metricsUtilization"))
+    return plugin.arguments.values == other.arguments.values
 
 
 def _namespaces(work: Import, plugins: Sequence[Plugin], spared: Sequence[str]) -> list[Plugin]:
@@ -426,7 +435,9 @@ _OPPOSITE = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExi
 def parse_selector(text: str) -> list[Requirement] | None:
     """The requirements of a selector as kubectl writes it; None for one that asks for something else."""
     try:
-        return [msgspec.to_builtins(item) for item in parse_labels(text).match_expressions or ()]
+        return [
+            msgspec.to_builtins(requirement) for requirement in parse_labels(text).match_expressions or ()
+        ]
     except ValueError:
         return None
 
@@ -439,28 +450,30 @@ def opposite(requirement: Requirement) -> Requirement:
 
 def as_selector(requirements: Sequence[Requirement]) -> dict[str, Any]:
     """A selector of all the requirements, as short as it can be written."""
-    unlike = [item for at, item in enumerate(requirements) if item not in requirements[:at]]
-    plain = all(item["operator"] == "In" and len(item["values"]) == 1 for item in unlike)
-    if plain and len({item["key"] for item in unlike}) == len(unlike):
-        return {"matchLabels": {item["key"]: item["values"][0] for item in unlike}}
+    unlike = [
+        requirement for at, requirement in enumerate(requirements) if requirement not in requirements[:at]
+    ]
+    plain = all(requirement["operator"] == "In" and len(requirement["values"]) == 1 for requirement in unlike)
+    if plain and len({requirement["key"] for requirement in unlike}) == len(unlike):
+        return {"matchLabels": {requirement["key"]: requirement["values"][0] for requirement in unlike}}
     return {"matchExpressions": unlike}
 
 
 def together(selectors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One that selects what all of them select; one that is not well-formed stays as it is, to be refused."""
     first = dict(selectors[0])
-    if all(item == selectors[0] for item in selectors):
+    if all(selector == selectors[0] for selector in selectors):
         return first
     requirements: list[Requirement] = []
-    for item in selectors:
-        labels = item.get("matchLabels") or {}
-        expressions = item.get("matchExpressions") or []
+    for selector in selectors:
+        labels = selector.get("matchLabels") or {}
+        expressions = selector.get("matchExpressions") or []
         sound = isinstance(labels, Mapping) and isinstance(expressions, list)
-        if not sound or not all(isinstance(one, Mapping) for one in expressions):
-            return dict(item)
+        if not sound or not all(isinstance(expression, Mapping) for expression in expressions):
+            return dict(selector)
         requirements += [{"key": key, "operator": "In", "values": [labels[key]]} for key in labels]
         requirements += expressions
-    if any(one.get("operator") not in _OPPOSITE for one in requirements):
+    if any(requirement.get("operator") not in _OPPOSITE for requirement in requirements):
         return first | {"matchExpressions": requirements}
     return as_selector(requirements)
 
@@ -484,8 +497,8 @@ def _threshold(values: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     named = next((value for value in stated if value.get("name")), None)
     if named is not None:
         return dict(named)
-    found: list[Any] = [value.get("value") for value in stated]
-    return {"value": min(found)} if all(map(is_number, found)) else None
+    amounts: list[Any] = [value.get("value") for value in stated]
+    return {"value": min(amounts)} if all(map(is_number, amounts)) else None
 
 
 _CHOICES: Mapping[str, tuple[type, Callable[[Sequence[Any]], Any]]] = {

@@ -40,13 +40,16 @@ class Choice(msgspec.Struct, frozen=True):
     @property
     def needs_snapshot(self) -> bool:
         """Whether a plan alone does not say which of its pods are chosen."""
-        return self.labels is not None or any(item.path not in _OF_THE_PLAN for item in self.fields)
+        return self.labels is not None or any(
+            requirement.path not in _OF_THE_PLAN for requirement in self.fields
+        )
 
     def __str__(self) -> str:
         parts = [f"namespace {plain(self.namespace)}"] if self.namespace else []
         parts += [f"label {plain(query(self.labels))}"] if self.labels else []
         parts += [
-            f"{item.path} {'is' if item.equal else 'is not'} {plain(item.value)}" for item in self.fields
+            f"{requirement.path} {'is' if requirement.equal else 'is not'} {plain(requirement.value)}"
+            for requirement in self.fields
         ]
         return ", ".join(parts)
 
@@ -55,7 +58,7 @@ def ensure_namespace(choice: Choice, snapshot: Snapshot) -> None:
     """Raise InputError where the namespace that is asked for is none of the cluster."""
     if choice.namespace is None or not snapshot.has(NAMESPACES):
         return
-    names = {item.metadata.name for item in snapshot.recording.records(NAMESPACES)}
+    names = {namespace.metadata.name for namespace in snapshot.recording.records(NAMESPACES)}
     names.update(snapshot.pods.namespaces)
     if choice.namespace not in names:
         raise InputError(
@@ -77,16 +80,16 @@ def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) ->
         if choice.namespace is not None and pod.namespace != choice.namespace:
             return False
         row = None if snapshot is None else snapshot.pods.row.get((pod.namespace, pod.name))
-        found = None if snapshot is None or row is None else snapshot.pods.class_of(row)
-        scheduler = found.scheduler_name if found else ""
+        pod_class = None if snapshot is None or row is None else snapshot.pods.class_of(row)
+        scheduler = pod_class.scheduler_name if pod_class else ""
         fields = dict(zip(POD_FIELDS, (pod.name, pod.namespace, node, scheduler), strict=True))
-        return selects(found.labels if found else {}) and fields_match(choice.fields, fields)
+        return selects(pod_class.labels if pod_class else {}) and fields_match(choice.fields, fields)
 
     return replace(
         plan,
         moves=tuple(move for move in plan.moves if chosen(move.pod, move.from_node)),
-        cleanups=tuple(item for item in plan.cleanups if chosen(item.pod, item.node)),
-        kept=tuple(item for item in plan.kept if chosen(item.pod, item.node)),
+        cleanups=tuple(cleanup for cleanup in plan.cleanups if chosen(cleanup.pod, cleanup.node)),
+        kept=tuple(unmoved for unmoved in plan.kept if chosen(unmoved.pod, unmoved.node)),
     )
 
 

@@ -59,7 +59,7 @@ class Metric(msgspec.Struct, frozen=True):
     of_plan: Callable[[Plan], Samples] | None = None
 
 
-def one(value: float) -> Samples:
+def unlabelled(value: float) -> Samples:
     """The samples of a metric without labels."""
     return {(): value}
 
@@ -75,8 +75,8 @@ def _nodes(plan: Plan) -> Samples:
 
 def _unsolved(plan: Plan) -> Samples:
     reasons: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for kept in plan.kept:
-        reasons[kept.node][plain(kept.reason)] += 1
+    for unmoved in plan.kept:
+        reasons[unmoved.node][plain(unmoved.reason)] += 1
     samples: dict[tuple[str, ...], float] = {}
     for node in sorted(plan.unsolved)[:MAX_NODE_SERIES]:
         by_frequency = sorted(reasons[node].items(), key=lambda entry: (-entry[1], entry[0]))
@@ -85,8 +85,8 @@ def _unsolved(plan: Plan) -> Samples:
     return samples
 
 
-def _kept(plan: Plan) -> Samples:
-    counts = Counter(kept.reason for kept in plan.kept)
+def _unmoved(plan: Plan) -> Samples:
+    counts = Counter(unmoved.reason for unmoved in plan.kept)
     return {(plain(reason),): count for reason, count in counts.items()}
 
 
@@ -94,7 +94,9 @@ NODES = Metric(
     "rebalancer_nodes", "Nodes by whether their load is known: known or unknown.", ("load",), of_plan=_nodes
 )
 HOT_NODES = Metric(
-    "rebalancer_hot_nodes", "Nodes that are hot by the policy.", of_plan=lambda plan: one(plan.hot_count)
+    "rebalancer_hot_nodes",
+    "Nodes that are hot by the policy.",
+    of_plan=lambda plan: unlabelled(plan.hot_count),
 )
 UNSOLVED_NODE = Metric(
     "rebalancer_unsolved_node",
@@ -103,7 +105,7 @@ UNSOLVED_NODE = Metric(
     of_plan=_unsolved,
 )
 PODS_KEPT = Metric(
-    "rebalancer_pods_kept", "Pods on hot nodes that are not moved, by reason.", ("reason",), of_plan=_kept
+    "rebalancer_pods_kept", "Pods on hot nodes that are not moved, by reason.", ("reason",), of_plan=_unmoved
 )
 EXIT_CODE = Metric("rebalancer_run_exit_code", "What the last run left with; see rebalancer --help.")
 SUCCESS_TIME = Metric(
@@ -205,7 +207,7 @@ class RunMetrics(Collector):
 
     def set(self, metric: Metric, value: float) -> None:
         """Set a gauge without labels."""
-        self._gauges = {**self._gauges, metric: one(value)}
+        self._gauges = {**self._gauges, metric: unlabelled(value)}
 
     def planned(self, plan: Plan) -> None:
         """A plan was made; what is known of earlier ones is forgotten."""
@@ -222,7 +224,7 @@ class RunMetrics(Collector):
             for metric, samples in self._gauges.items()
             if metric in (POLICY_CURRENT, SUCCESS_TIME)
         }
-        self._gauges = {**lasting, LEADER: one(0)}
+        self._gauges = {**lasting, LEADER: unlabelled(0)}
 
     def compared(self, added: Counter[tuple[str, str]]) -> None:
         """Decisions of schedulers, by profile and result, were computed."""

@@ -79,8 +79,8 @@ def to_csv(frame: DataFrame) -> str:
 
     Times and what is true or false are written as in JSON.
     """
-    found = frame.select_dtypes(["object", "string", "bool", "datetimetz"]).columns
-    written = {name: frame[name].astype("object").map(_cell, na_action="ignore") for name in found}
+    columns = frame.select_dtypes(["object", "string", "bool", "datetimetz"]).columns
+    written = {name: frame[name].astype("object").map(_cell, na_action="ignore") for name in columns}
     text_of_rows: str = frame.assign(**written).to_csv(index=False)
     return text_of_rows
 
@@ -206,7 +206,7 @@ def _in_brackets(steps: str) -> str:
         if steps[position] == "[":
             end = _end_of_brackets(steps, position)
             path += _PATH_IN_FILTER.sub(
-                lambda found: _in_brackets(found["steps"]) if found["steps"] else found[0],
+                lambda match: _in_brackets(match["steps"]) if match["steps"] else match[0],
                 steps[position:end],
             )
             position = end
@@ -235,8 +235,8 @@ def _rendered(parts: Sequence[_Part], whole: Any, current: Any) -> Iterator[str]
         if isinstance(part, str):
             yield part
         elif isinstance(part, _Loop):
-            for item in part.find(whole, current):
-                yield from _rendered(part.body, whole, item)
+            for member in part.find(whole, current):
+                yield from _rendered(part.body, whole, member)
         else:
             yield " ".join(map(_printed, part(whole, current)))
 

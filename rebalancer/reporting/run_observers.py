@@ -56,8 +56,10 @@ def intent_words(plan: Plan, where: str) -> str:
 
 def again_words(plan: Plan, before: PlanOfRun) -> str:
     """That a run goes on with another plan, and why."""
-    found = counted(plan.hot_count, "hot node")
-    further = f"{counted(len(plan.moves), 'move')} for {found}" if plan.moves else f"{found}, nothing to gain"
+    hot_nodes = counted(plan.hot_count, "hot node")
+    further = f"{hot_nodes}, nothing to gain"
+    if plan.moves:
+        further = f"{counted(len(plan.moves), 'move')} for {hot_nodes}"
     done = f"{before.made} of {counted(before.moves, 'move')} made"
     return f"planned again, after {done}, {before.elsewhere} elsewhere than most likely: {further}"
 

@@ -44,11 +44,11 @@ def figure(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def sample(names: Sequence[str], most: int) -> str:
+def sample(names: Sequence[str], max_names: int) -> str:
     """The first names, and how many more there are: ``a, b and 3 more``."""
-    if len(names) <= most:
+    if len(names) <= max_names:
         return ", ".join(map(plain, names))
-    return f"{', '.join(map(plain, names[:most]))} and {len(names) - most} more"
+    return f"{', '.join(map(plain, names[:max_names]))} and {len(names) - max_names} more"
 
 
 def amounts(values: Iterable[tuple[str, float]]) -> str:

@@ -91,7 +91,7 @@ def fleet_table(fleet: Fleet, view: View, style: Style = Style()) -> Text:
     write_table(lines, [_CLUSTER, *view.columns], rows, _MAX_SHOWN, noun)
     if not style.no_headers:
         errors = [f"{row.cluster}: {row.error}" for row in rows if row.error]
-        lines.listed("NOT READ", errors, "red", most=_MAX_ERRORS, noun="cluster")
+        lines.listed("NOT READ", errors, "red", max_rows=_MAX_ERRORS, noun="cluster")
     return lines.text
 
 

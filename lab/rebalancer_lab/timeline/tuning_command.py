@@ -88,7 +88,7 @@ def _with_time_left(advance: Callable[[str], None], trials: int) -> Callable[[st
 def tuning_table(tuning: Tuning, style: Style = Style()) -> Text:
     """The verdict, the front, and the chosen policy beside today's."""
     lines = Lines(style)
-    lines.message(f"Tuning: {tuning.verdict}", 0, "green" if tuning.better else "yellow", most=4)
+    lines.message(f"Tuning: {tuning.verdict}", 0, "green" if tuning.better else "yellow", max_lines=4)
     days = f"{counted(len(tuning.tuned_on), 'block')} to tune on, {len(tuning.held_out)} held out"
     failed = f", {tuning.failed} of them failed" if tuning.failed else ""
     lines.message(f"{counted(tuning.trials, 'trial')}{failed}; {days}; seed {tuning.seed}", 0, "dim")

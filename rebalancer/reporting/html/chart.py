@@ -78,23 +78,23 @@ class Chart(msgspec.Struct, frozen=True):
 
 def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     """The chart of a resource; None when no node's load of it is known."""
-    known = [node for node in nodes if resource in node.load]
-    shown = counted(len(known), "node")
-    if len(known) > _MAX_COLUMNS and any(node.after for node in known):
-        known = [node for node in known if node.hot or (node.after and node.after.load != node.load)]
-        shown = f"{counted(len(known), 'node')} that are hot or receive pods"
-    if not known:
+    measured = [node for node in nodes if resource in node.load]
+    shown = counted(len(measured), "node")
+    if len(measured) > _MAX_COLUMNS and any(node.after for node in measured):
+        measured = [node for node in measured if node.hot or (node.after and node.after.load != node.load)]
+        shown = f"{counted(len(measured), 'node')} that are hot or receive pods"
+    if not measured:
         return None
-    known.sort(key=lambda node: (-node.load[resource], node.name))
-    share = -(-len(known) // _MAX_COLUMNS)
-    columns = [known[first : first + share] for first in range(0, len(known), share)]
+    measured.sort(key=lambda node: (-node.load[resource], node.name))
+    share = -(-len(measured) // _MAX_COLUMNS)
+    columns = [measured[first : first + share] for first in range(0, len(measured), share)]
     width = WIDTH / len(columns)
     ending = common_ending(node.name for node in nodes)
     bars = tuple(_bar(column, resource, index * width, width, ending) for index, column in enumerate(columns))
     lines = tuple((_height(percent), percent) for percent in (0, 25, 50, 75, 100))
     levels = [_lowest(column, resource) for column in columns]
     return Chart(
-        resource, shown, bars, lines, tuple(_level_lines(levels, width)), tuple(_legend(known, resource))
+        resource, shown, bars, lines, tuple(_level_lines(levels, width)), tuple(_legend(measured, resource))
     )
 
 
@@ -241,13 +241,13 @@ def count_chart(
 
 def _scale(figures: Mapping[str, Sequence[float]]) -> tuple[float, tuple[tuple[float, str], ...]] | None:
     """The figure at the upper edge, and the lines to read values by; None where no figure is known."""
-    known = [value for values in figures.values() for value in values if math.isfinite(value)]
-    if not known:
+    finite = [value for values in figures.values() for value in values if math.isfinite(value)]
+    if not finite:
         return None
-    step = _step(max(known))
-    if all(value.is_integer() for value in known):
+    step = _step(max(finite))
+    if all(value.is_integer() for value in finite):
         step = max(step, 1.0)
-    top = max(math.ceil(max(known) / step), 1) * step
+    top = max(math.ceil(max(finite) / step), 1) * step
     lines = tuple(
         (number * step / top * HEIGHT, f"{number * step:g}") for number in range(round(top / step) + 1)
     )
@@ -257,16 +257,16 @@ def _scale(figures: Mapping[str, Sequence[float]]) -> tuple[float, tuple[tuple[f
 def _some_ticks(ticks: Sequence[tuple[float, str]]) -> tuple[tuple[float, str], ...]:
     """The first, the last, and some between them; fewer where labels are long."""
     longest = max((len(label) for _, label in ticks), default=1)
-    most = max(min(len(ticks), int(_TICK_LETTERS / (longest + 2))), 2)
-    if len(ticks) <= most:
+    count = max(min(len(ticks), int(_TICK_LETTERS / (longest + 2))), 2)
+    if len(ticks) <= count:
         return tuple(ticks)
-    places = sorted({round(number * (len(ticks) - 1) / (most - 1)) for number in range(most)})
+    places = sorted({round(number * (len(ticks) - 1) / (count - 1)) for number in range(count)})
     return tuple(ticks[place] for place in places)
 
 
-def _step(most: float) -> float:
+def _step(highest: float) -> float:
     """A round distance of which at most some lines are needed up to the highest figure."""
-    if most <= 0:
+    if highest <= 0:
         return 1.0
-    magnitude = 10.0 ** math.floor(math.log10(most / _MAX_LINES))
-    return next(step * magnitude for step in _STEPS if step * magnitude * _MAX_LINES >= most * (1 - 1e-9))
+    magnitude = 10.0 ** math.floor(math.log10(highest / _MAX_LINES))
+    return next(step * magnitude for step in _STEPS if step * magnitude * _MAX_LINES >= highest * (1 - 1e-9))

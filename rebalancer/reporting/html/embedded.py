@@ -69,8 +69,8 @@ def read_policy(content: bytes, where: str) -> str:
 
 
 def _extracted(content: bytes, where: str, name: str) -> bytes:
-    _, begins, rest = content.partition(_ELEMENT.format(name).encode())
-    data, ends, _ = rest.partition(b"</script>")
+    _, begins, after = content.partition(_ELEMENT.format(name).encode())
+    data, ends, _ = after.partition(b"</script>")
     if not begins or not ends:
         raise InputError(
             f"this HTML holds no {name}", where=where, hint="write one with: rebalancer plan -o html"

@@ -67,8 +67,10 @@ class Picture(str):
 
 def node_picture(nodes: Sequence[NodeReport], resource: str = "cpu") -> Picture | None:
     """The nodes by load, before and after a plan, as an SVG by itself; None where no load is known."""
-    found = chart(nodes, resource)
-    return Picture(render_page("picture.svg.jinja", chart=found)) if found else None
+    node_chart = chart(nodes, resource)
+    if node_chart is None:
+        return None
+    return Picture(render_page("picture.svg.jinja", chart=node_chart))
 
 
 def _sentence(text: str) -> str:
@@ -106,12 +108,12 @@ def html_report(
 ) -> str:
     """A plan, its policy without secrets, the scheduler's scores by pod uid, and what came of the plan."""
     kind = "Plan" if outcomes is None else "Dry run"
-    said = f"{kind}: {of_plan.verdict(plan)}"
+    verdict = f"{kind}: {of_plan.verdict(plan)}"
     if outcomes is not None and not outcomes.dry_run:
-        said = of_run.summary_words(outcomes)
+        verdict = of_run.summary_words(outcomes)
         if outcomes.outcomes:
             landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
-            said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {said}"
+            verdict = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {verdict}"
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-of_plan.peak(node), node.name))
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:
@@ -121,7 +123,7 @@ def html_report(
         nodes=[node.name for node in plan.nodes],
         plan=plan,
         policy="\n".join(plain(line) for line in policy.splitlines()),
-        verdict=said[:1].upper() + said[1:],
+        verdict=verdict[:1].upper() + verdict[1:],
         outcomes=outcomes,
         max_nodes=_MAX_NODES,
         charts=node_charts(plan.nodes),

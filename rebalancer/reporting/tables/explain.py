@@ -129,7 +129,7 @@ def _verdict(verdict: str, reason: str) -> str:
 
 
 def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
-    total = table.feasible + sum(item.count for item in table.rejected)
+    total = table.feasible + sum(rejected.count for rejected in table.rejected)
     lines.heading(
         "SCHEDULER'S SCORES",
         f"profile {plain(table.profile)}: {table.feasible} of {counted(total, 'node')} feasible",
@@ -142,10 +142,10 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
         _scores(lines, table, moves_away=moves_away)
     if table.rejected:
         lines.heading("NODES REJECTED", "each counted under the first filter that rejects it")
-        for item in lines.first(table.rejected, _MAX_REASONS, "reason"):
-            lines.labelled(f"  {item.count:6d}  ", item.reason, label_style="bold")
+        for rejected in lines.first(table.rejected, _MAX_REASONS, "reason"):
+            lines.labelled(f"  {rejected.count:6d}  ", rejected.reason, label_style="bold")
             if lines.style.everything:
-                lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim")
+                lines.message(f"e.g. {sample(rejected.nodes, 5)}", 10, "dim")
 
 
 def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
@@ -219,26 +219,28 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     for because in node.because:
         lines.message(because, 2, "red" if node.hot else "yellow")
     for resource, level in sorted(node.levels.items()):
-        if not any(said.startswith(f"{resource} ") and said.endswith(level) for said in node.because):
+        if not any(
+            because.startswith(f"{resource} ") and because.endswith(level) for because in node.because
+        ):
             lines.message(f"{resource}: {level}", 2, "dim")
     if node.uncounted:
         lines.message(f"no landing here is counted on: the node {node.uncounted}", 2, "yellow")
     if node.unsolved:
         lines.message(f"after this plan the node {node.unsolved}", 2, "yellow")
     if node.obstacles:
-        shares = (f"{item.share:.0%} by {item.name}" for item in node.obstacles)
+        shares = (f"{obstacle.share:.0%} by {obstacle.name}" for obstacle in node.obstacles)
         lines.message(f"load that could leave and does not: {', '.join(shares)}", 2, "yellow")
         first = node.obstacles[0]
         lines.message(f"{first.example} is {first.freed_by}", 2, "cyan")
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
 
-    def said(pod: PodOnNode) -> tuple[str, str]:
+    def in_plan(pod: PodOnNode) -> tuple[str, str]:
         return words(_verdict(pod.verdict, pod.because)), "green" if pod.verdict == MOVED else "dim"
 
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.full_name), "bold")),
         *_shares(node.pods),
-        Column("IN THIS PLAN", said, below=True),
+        Column("IN THIS PLAN", in_plan, below=True),
     ]
     write_table(lines, columns, node.pods, _MAX_PODS, "pod")
 
@@ -278,7 +280,7 @@ def _short_verdict(pod: PodOfWorkload) -> tuple[str, str]:
 
 def cluster_table(answer: ClusterExplanation, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style, (item.node for item in answer.nearest))
+    lines = Lines(style, (node.node for node in answer.nearest))
     lines.headline("", answer.verdict)
     lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
     lines.say_what_is_left_out()
@@ -287,10 +289,10 @@ def cluster_table(answer: ClusterExplanation, style: Style = Style()) -> Text:
     if len(answer.nearest) > 1:
         lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
         columns = [
-            Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
-            Column("RESOURCE", lambda item: plain(item.resource)),
-            Column("LOAD", lambda item: f"{item.load:.1f}", right=True),
-            Column("HOT ABOVE", lambda item: f"{item.hot_above:.1f}", right=True),
+            Column("NODE", lambda node: (plain(node.node), "bold"), node=True),
+            Column("RESOURCE", lambda node: plain(node.resource)),
+            Column("LOAD", lambda node: f"{node.load:.1f}", right=True),
+            Column("HOT ABOVE", lambda node: f"{node.hot_above:.1f}", right=True),
         ]
         write_table(lines, columns, answer.nearest)
     write_warnings(lines, answer.warnings)

@@ -165,8 +165,8 @@ def _summary(lines: Lines, listing: NodeListing) -> None:
     for resource in ALWAYS_SHOWN:
         loads = known_loads(nodes, resource)
         if loads:
-            mean, p95, most = mean_p95_max(loads)
-            figures = (f"  {resource:<7}", "dim"), f" mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}  "
+            mean, p95, highest = mean_p95_max(loads)
+            figures = (f"  {resource:<7}", "dim"), f" mean {mean:3.0f}  p95 {p95:3.0f}  max {highest:3.0f}  "
             histogram = (_histogram(loads, lines.style.glyphs), "cyan"), (_HISTOGRAM, "dim")
             if lines.style.columns >= _BOTH or lines.style.markdown:
                 lines.add(*figures, *histogram)
@@ -214,12 +214,12 @@ def mean_p95_max(loads: Sequence[float]) -> tuple[float, float, float]:
 
 def origin_words(nodes: Sequence[NodeReport]) -> list[str]:
     """``figures of 6 nodes from metrics-server, at most 12s old``, for each origin of figures."""
-    found = []
+    origins = []
     for origin, count, oldest in _origins(nodes):
         age = f"at most {format_duration(round(oldest))} old" if round(oldest) else "just measured"
         age = _NOT_MEASURED.get(origin.removeprefix("from "), age)
-        found.append(f"figures of {counted(count, 'node')} {origin}, {age}")
-    return found
+        origins.append(f"figures of {counted(count, 'node')} {origin}, {age}")
+    return origins
 
 
 def _histogram(loads: Sequence[float], glyphs: Glyphs) -> str:
@@ -227,9 +227,9 @@ def _histogram(loads: Sequence[float], glyphs: Glyphs) -> str:
     bins = [0] * 10
     for load in loads:
         bins[min(max(int(load // 10), 0), 9)] += 1
-    most = max(bins)
+    largest = max(bins)
     steps = glyphs.steps
-    return "".join(steps[math.ceil(number * (len(steps) - 1) / most)] for number in bins)
+    return "".join(steps[math.ceil(number * (len(steps) - 1) / largest)] for number in bins)
 
 
 def _origins(nodes: Sequence[NodeReport]) -> list[tuple[str, int, float]]:

@@ -45,10 +45,10 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         lines.heading("MOVES", "seconds from the request until the replacement was bound and ready")
     shown = outcomes.outcomes
     if lines.shown(len(shown), _MAX_MOVES) < len(shown):
-        # Failures are kept first; what is shown stays in the order of the plan.
-        kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
-        shown = tuple(outcome for outcome in shown if outcome in kept)
-    said = f": {outcomes.stopped}" if outcomes.stopped else ""
+        # Failures come first; what is shown stays in the order of the plan.
+        worst = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
+        shown = tuple(outcome for outcome in shown if outcome in worst)
+    stopped = f": {outcomes.stopped}" if outcomes.stopped else ""
     columns = [
         Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour), leads=True),
         Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold"), leads=True),
@@ -56,7 +56,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         Column("TO", _to_planned if outcomes.dry_run else _to, node=True),
         Column("BOUND", lambda outcome: seconds_after(outcome, outcome.bound_at), right=True),
         Column("READY", lambda outcome: seconds_after(outcome, outcome.ready_at), right=True),
-        Column("WHY", lambda outcome: (_why(outcome, said, lines), "dim"), sentence=True),
+        Column("WHY", lambda outcome: (_why(outcome, stopped, lines), "dim"), sentence=True),
     ]
     write_table(lines, columns, shown)
     lines.more(len(outcomes.outcomes) - len(shown), "move")
@@ -68,13 +68,15 @@ def _write_cleanups(lines: Lines, cleanups: Sequence[CleanupOutcome]) -> None:
     """How many finished pods were removed, and each that was not."""
     if not cleanups:
         return
-    lines.message(f"finished pods: {results_words(item.result for item in cleanups)}", 0)
-    others = [item for item in cleanups if item.result.exit_code is not ExitCode.DONE]
+    lines.message(f"finished pods: {results_words(outcome.result for outcome in cleanups)}", 0)
+    others = [outcome for outcome in cleanups if outcome.result.exit_code is not ExitCode.DONE]
     if others:
         columns = [
-            Column("RESULT", lambda item: (item.result.value, item.result.colour), leads=True),
-            Column("FINISHED POD", lambda item: (plain(item.cleanup.pod.full_name), "bold"), leads=True),
-            Column("WHY", lambda item: (words(item.because), "dim"), sentence=True),
+            Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour), leads=True),
+            Column(
+                "FINISHED POD", lambda outcome: (plain(outcome.cleanup.pod.full_name), "bold"), leads=True
+            ),
+            Column("WHY", lambda outcome: (words(outcome.because), "dim"), sentence=True),
         ]
         lines.heading("CLEANUPS", "finished pods that were not removed")
         write_table(lines, columns, others, _MAX_MOVES, "finished pod")
@@ -90,7 +92,7 @@ def summary_words(outcomes: Outcomes) -> str:
     """How many moves ended how."""
     if not outcomes.outcomes:
         if outcomes.cleanups:
-            return f"finished pods: {results_words(item.result for item in outcomes.cleanups)}"
+            return f"finished pods: {results_words(outcome.result for outcome in outcomes.cleanups)}"
         return "nothing was evicted"
     counts = Counter(outcome.result for outcome in outcomes.outcomes)
     evicted, restarts = (counts.pop(result, 0) for result in (Result.WOULD_EVICT, Result.WOULD_RESTART))
@@ -105,12 +107,12 @@ def summary_words(outcomes: Outcomes) -> str:
 
 def plan_words(plan: PlanOfRun) -> str:
     """What a plan of a run was made for, and what became of it."""
-    found = counted(plan.hot_nodes, "hot node")
+    hot_nodes = counted(plan.hot_nodes, "hot node")
     if not plan.moves:
-        return f"{found}, nothing more to gain"
+        return f"{hot_nodes}, nothing more to gain"
     elsewhere = f", {plan.elsewhere} of them elsewhere than most likely" if plan.elsewhere else ""
     skipped = f", {plan.skipped} skipped" if plan.skipped else ""
-    return f"{found}, {counted(plan.moves, 'move')} planned: {plan.made} made{elsewhere}{skipped}"
+    return f"{hot_nodes}, {counted(plan.moves, 'move')} planned: {plan.made} made{elsewhere}{skipped}"
 
 
 def exit_words(outcomes: Outcomes) -> str:
@@ -145,9 +147,10 @@ def _to_planned(outcome: Outcome) -> str:
     return f"{likeliest} +{others}" if others > 0 else likeliest
 
 
-def _why(outcome: Outcome, said: str, lines: Lines) -> str:
+def _why(outcome: Outcome, stopped: str, lines: Lines) -> str:
     """What neither the row nor the head of the table says; of a move as planned only with everything."""
     if lines.style.everything:
         return words(outcome.because)
-    as_planned = outcome.result in (Result.LANDED, Result.WOULD_EVICT)
-    return "" if as_planned else words(outcome.because.removesuffix(said) if said else outcome.because)
+    if outcome.result in (Result.LANDED, Result.WOULD_EVICT):
+        return ""
+    return words(outcome.because.removesuffix(stopped))

@@ -58,17 +58,17 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if not plan.moves:
         return
     style = lines.style
-    most = _MAX_MOVES if style.bounded else len(plan.moves)  # a log of plans holds every move
-    shown = plan.moves[: lines.shown(len(plan.moves), most)]
+    max_moves = _MAX_MOVES if style.bounded else len(plan.moves)  # a log of plans holds every move
+    shown = plan.moves[: lines.shown(len(plan.moves), max_moves)]
     gained = {_gained(move) for move in plan.moves}
     shared = gained.pop() if len(gained) == 1 else ""
     if not style.no_headers:
         arrow = style.glyphs.arrow
         what = f"{plain(shared)} " if shared else ""
-        said = "after this move; GAIN at least, in points"
+        legend = "after this move; GAIN at least, in points"
         if any(map(_is_for, plan.moves)):
-            said += ", or what it is for"
-        lines.heading("MOVES", f"{what or 'load '}%, now {arrow} {said}")
+            legend += ", or what it is for"
+        lines.heading("MOVES", f"{what or 'load '}%, now {arrow} {legend}")
     write_table(lines, _move_columns(lines, shared), shown)
     if style.everything and not style.no_headers:
         lines.heading("REASONS", "for each move, and every node its replacement may land on")
@@ -128,12 +128,14 @@ def _move_columns(lines: Lines, shared: str) -> list[Column]:
     """The columns of moves; a move's resource is named only if the moves do not share one."""
 
     def to(move: Move) -> str:
-        others = f" +{len(move.landings) - 1}" if len(move.landings) > 1 else ""
-        return (plain(move.likeliest.node) or "nowhere") + others
+        node = plain(move.likeliest.node) or "nowhere"
+        if len(move.landings) > 1:
+            node += f" +{len(move.landings) - 1}"
+        return node
 
     def others(move: Move) -> tuple[str, str]:
-        rest = [landing for landing in move.landings if landing is not move.likeliest]
-        shown = [" ".join((_landing(item), loads(item.load, move).plain)) for item in rest]
+        less_likely = [landing for landing in move.landings if landing is not move.likeliest]
+        shown = [" ".join((_landing(landing), loads(landing.load, move).plain)) for landing in less_likely]
         return ", ".join(shown), "dim"
 
     def gain(move: Move) -> tuple[str, str]:
@@ -217,8 +219,10 @@ def peak(node: NodeReport) -> float:
 
 def load_columns(lines: Lines, nodes: Iterable[NodeReport]) -> list[Column]:
     """CPU and memory; others if the style shows everything, or if one is nearly full or made a node hot."""
-    wanted = {name for node in nodes for name in _resources(node) if _worth_showing(node, name, lines)}
-    return [Column(plain(name).upper(), partial(load_bar, lines, resource=name)) for name in sorted(wanted)]
+    resources = {name for node in nodes for name in _resources(node) if _worth_showing(node, name, lines)}
+    return [
+        Column(plain(name).upper(), partial(load_bar, lines, resource=name)) for name in sorted(resources)
+    ]
 
 
 def load_bar(lines: Lines, node: NodeReport, resource: str, *, spaced: bool = False) -> Text:
@@ -278,11 +282,11 @@ def _write_steered(lines: Lines, plan: Plan) -> None:
         waves = (f"on {', '.join(map(plain, reasons))} in wave {wave}" for wave, reasons in tainted.items())
         lines.labelled("steer    ", f"a soft taint {'; '.join(waves)}")
     else:
-        most = max(map(len, tainted.values()))
+        at_once = max(map(len, tainted.values()))
         lines.labelled(
             "steer    ",
             f"a soft taint on {counted(len(nodes), 'node')} in {counted(len(tainted), 'wave')}, "
-            f"on {most:,} at once at most",
+            f"on {at_once:,} at once at most",
         )
 
 
@@ -316,8 +320,8 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         lines.labelled("note     ", words(note))
     if plan.raised_limit:
         lines.labelled("limits   ", words(plan.raised_limit))
-    for said in strategy_messages(plan):
-        lines.labelled("strategy ", words(said))
+    for message in strategy_messages(plan):
+        lines.labelled("strategy ", words(message))
 
 
 def strategy_messages(plan: Plan) -> list[str]:
@@ -364,19 +368,19 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
         "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
 
-    def moves_if_lifted(item: Obstacle) -> tuple[str, str]:
-        moves = item.moves_if_lifted
+    def moves_if_lifted(obstacle: Obstacle) -> tuple[str, str]:
+        moves = obstacle.moves_if_lifted
         return ("-" if moves is None else f"{moves:,}", "bold")
 
-    def example(item: Obstacle) -> tuple[str, str]:
-        remedy = f"; {item.freed_by}" if item.remedy else ""
-        return words(f"{item.example}: {item.because}{remedy}"), "dim"
+    def example(obstacle: Obstacle) -> tuple[str, str]:
+        remedy = f"; {obstacle.freed_by}" if obstacle.remedy else ""
+        return words(f"{obstacle.example}: {obstacle.because}{remedy}"), "dim"
 
     columns = [
-        Column("LOAD", lambda item: (f"{item.share:.0%}", "bold"), right=True),
-        Column("PODS", lambda item: (f"{item.pods:,}", "bold"), right=True),
+        Column("LOAD", lambda obstacle: (f"{obstacle.share:.0%}", "bold"), right=True),
+        Column("PODS", lambda obstacle: (f"{obstacle.pods:,}", "bold"), right=True),
         Column("MOVE WITHOUT IT", moves_if_lifted, right=True),
-        Column("SETTING OR REASON", lambda item: (words(item.name), "yellow")),
+        Column("SETTING OR REASON", lambda obstacle: (words(obstacle.name), "yellow")),
         Column("EXAMPLE", example, below=True),
     ]
     shown = obstacles[: lines.shown(len(obstacles), _MAX_OBSTACLES)]
@@ -396,10 +400,10 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
         write_moves(lines, listed)
         return lines.text
     moves_nothing = plan.hot_count and not (plan.moves or plan.cleanups)
-    said = _why_nothing(plan) if moves_nothing else verdict(plan)
+    headline = _why_nothing(plan) if moves_nothing else verdict(plan)
     idle = not (plan.hot_count or plan.moves or plan.cleanups or plan.kept)
     colour = "bold green" if idle else "bold"
-    lines.headline("Plan: ", said, colour)
+    lines.headline("Plan: ", headline, colour)
     for sentence in plan.protects_nothing:
         lines.labelled("PROTECTS NOTHING: ", f"{sentence}; a run refuses to act", "red", "bold red")
     unknown = plan.node_count - plan.known_count
@@ -418,10 +422,10 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     write_hot_nodes(lines, plan)
     write_moves(lines, listed)
     _write_cleanups(lines, listed.cleanups)
-    _kept(lines, listed)
+    _unmoved(lines, listed)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
-    write_warnings(lines, [said for said in plan.warnings if said not in plan.protects_nothing])
+    write_warnings(lines, [warning for warning in plan.warnings if warning not in plan.protects_nothing])
     return lines.text
 
 
@@ -476,39 +480,39 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
     lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
-def _kept(lines: Lines, plan: Plan) -> None:
-    kept = plan.kept
+def _unmoved(lines: Lines, plan: Plan) -> None:
+    unmoved = plan.kept
     by_reason = kept_by_reason(plan)
-    if not kept:
+    if not unmoved:
         return
     shown = by_reason[: lines.shown(len(by_reason), _MAX_REASONS)]
     hot = plan.hot_names
-    where = " on hot nodes" if all(item.node in hot for item in kept) else ""
-    lines.heading("PODS NOT MOVED", f"{counted(len(kept), 'pod')}{where}, by reason")
+    where = " on hot nodes" if all(pod.node in hot for pod in unmoved) else ""
+    lines.heading("PODS NOT MOVED", f"{counted(len(unmoved), 'pod')}{where}, by reason")
     width = max(len(plain(reason)) for reason, _ in shown)
     for reason, pods in shown:
         head = f"  {plain(reason).ljust(width)} {len(pods):6d}  "
         if lines.style.everything:
             lines.message(head, 2, "bold")
-            for item in pods:
-                remedy = f"; {item.freed_by}" if item.remedy else ""
-                lines.message(f"{item.pod.full_name} on {item.node}: {item.because}{remedy}", 4, most=1)
+            for pod in pods:
+                remedy = f"; {pod.freed_by}" if pod.remedy else ""
+                lines.message(f"{pod.pod.full_name} on {pod.node}: {pod.because}{remedy}", 4, max_lines=1)
             continue
         first = pods[0]
-        said = f"{first.because}, e.g. {first.pod.full_name}"
+        example = f"{first.because}, e.g. {first.pod.full_name}"
         # Obstacles say it of what keeps most load.
         if first.remedy and not plan.obstacles and first.reason not in _NOT_EXPECTED_TO_MOVE:
-            said += f"; {first.freed_by}"
-        lines.labelled(head, said, "dim", "bold")
+            example += f"; {first.freed_by}"
+        lines.labelled(head, example, "dim", "bold")
     lines.more(len(by_reason) - len(shown), "reason")
 
 
 def kept_by_reason(plan: Plan) -> list[tuple[str, list[UnmovedPod]]]:
     """The pods that stay, by the code of their reason, the most frequent first."""
-    found: defaultdict[str, list[UnmovedPod]] = defaultdict(list)
-    for item in plan.kept:
-        found[item.reason].append(item)
-    return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    by_reason: defaultdict[str, list[UnmovedPod]] = defaultdict(list)
+    for pod in plan.kept:
+        by_reason[pod.reason].append(pod)
+    return sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0]))
 
 
 def _unsolved(lines: Lines, plan: Plan) -> None:
@@ -528,8 +532,8 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     note = f"{counted(len(plan.unsolved), 'node')} above coolTo, {hot} still hot"
     lines.heading("NOT COOL AFTER THIS PLAN", note)
     for cause in shown:
-        most = 2 if lines.style.summarised else len(by_cause[cause])
-        lines.message(f"{sample(by_cause[cause], most)}: {cause}", 2, "yellow", most=2)
+        max_names = 2 if lines.style.summarised else len(by_cause[cause])
+        lines.message(f"{sample(by_cause[cause], max_names)}: {cause}", 2, "yellow", max_lines=2)
     hidden = sum(len(by_cause[cause]) for cause in causes[len(shown) :])
     lines.more(hidden, "node")
 
@@ -562,15 +566,15 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
     for title, (before, after) in figures.items():
         lines.labelled(f"  {title:<16}  ", f"{before} {style.glyphs.arrow} {after}", label_style="")
     changes = [
-        f"{item.setting}: {item.before or 'absent'} {style.glyphs.arrow} {item.after or 'absent'}"
-        for item in difference.settings
+        f"{changed.setting}: {changed.before or 'absent'} {style.glyphs.arrow} {changed.after or 'absent'}"
+        for changed in difference.settings
     ]
-    lines.listed("CHANGED SETTINGS", changes, most=_MAX_SETTINGS, noun="setting")
+    lines.listed("CHANGED SETTINGS", changes, max_rows=_MAX_SETTINGS, noun="setting")
     if difference.inputs[0] == difference.inputs[1]:
         lines.message("the inputs of both are the same, byte by byte", 2, "dim")
     for change in lines.first(difference.changed, _MAX_CHANGED, "pod"):
         lines.add()
         lines.message(f"{change.pod} of {change.workload}" if change.workload else change.pod, 0, "bold")
-        lines.message(f"before: {change.before}", 2, "red", most=2)
-        lines.message(f"after: {change.after}", 2, "green", most=2)
+        lines.message(f"before: {change.before}", 2, "red", max_lines=2)
+        lines.message(f"after: {change.after}", 2, "green", max_lines=2)
     return lines.text

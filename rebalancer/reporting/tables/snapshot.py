@@ -123,7 +123,7 @@ def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
         size = Column("BYTES", lambda document: f"{document.size_bytes:,}", right=True)
         write_table(lines, [name, size], info.documents)
     malformed = "pods on their nodes are protected"
-    lines.listed("MALFORMED", info.malformed, note=malformed, most=_MAX_MALFORMED, noun="object")
+    lines.listed("MALFORMED", info.malformed, note=malformed, max_rows=_MAX_MALFORMED, noun="object")
     lines.listed("WARNINGS", info.warnings)
     return lines.text
 

@@ -204,7 +204,7 @@ class Lines:
         self._begin("")
         self._write(f"{_NOT_A_LIST.sub(_ESCAPED, text)}\n\n", blank=True)
 
-    def _item(self, text: str, *, nested: bool = False) -> None:
+    def _list_item(self, text: str, *, nested: bool = False) -> None:
         nested = nested and self._block == "list"
         self._begin("list")
         self._write(f"{'  ' if nested else ''}* {_NOT_A_LIST.sub(_ESCAPED, text)}\n")
@@ -213,8 +213,8 @@ class Lines:
         self._text.append(text)
         self._blank = blank
 
-    def message(self, message: str, indent: int, style: str = "", most: int | None = None) -> None:
-        """Add a message, wrapped between words: whole, or on a screen at most ``most`` lines of it.
+    def message(self, message: str, indent: int, style: str = "", max_lines: int | None = None) -> None:
+        """Add a message, wrapped between words: whole, or on a screen at most ``max_lines`` lines of it.
 
         An empty one adds nothing, not even an item without words to Markdown.
         """
@@ -226,14 +226,14 @@ class Lines:
             elif indent == 0 or (style == "dim" and self._block != "list"):
                 self._paragraph(escaped(words(message)))
             else:
-                self._item(escaped(words(message)), nested=indent > 2)
+                self._list_item(escaped(words(message)), nested=indent > 2)
             return
         lines = self._wrapped(words(self.without_ending(message)), self.style.columns - indent)
-        if most is not None and len(lines) > most and self.style.summarised:
+        if max_lines is not None and len(lines) > max_lines and self.style.summarised:
             more = self.style.glyphs.more
             room = self.style.columns - indent
-            last = shortened(lines[most - 1], room - len(more), "").rsplit(" ", 1)[0]
-            lines = [*lines[: most - 1], last + more]
+            last = shortened(lines[max_lines - 1], room - len(more), "").rsplit(" ", 1)[0]
+            lines = [*lines[: max_lines - 1], last + more]
         for line in lines:
             self.add(" " * indent, (line, style))
 
@@ -248,7 +248,7 @@ class Lines:
             if not self._text:
                 self.add(label, words(message))
             else:
-                self._item(f"**{escaped(words(label))}** {escaped(words(message))}")
+                self._list_item(f"**{escaped(words(label))}** {escaped(words(message))}")
             return
         text = words(self.without_ending(message))
         width = self.style.columns - len(label)
@@ -272,9 +272,9 @@ class Lines:
         if self.style.markdown:
             self.labelled(label, text, style, "bold")
             return
-        first, rest = _first_clauses(words(self.without_ending(text)), self.style.columns - len(label))
+        first, further = _first_clauses(words(self.without_ending(text)), self.style.columns - len(label))
         self.add((label, "bold"), (first, style))
-        self.message(rest, len(label) or _INDENT, style)
+        self.message(further, len(label) or _INDENT, style)
 
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
         """Add a line that says how many rows are hidden, if they have a noun, and how to see them."""
@@ -282,9 +282,9 @@ class Lines:
             rows = counted(hidden, f"more {noun}", plural and f"more {plural}")
             self.message(f"{self.style.glyphs.more} {rows} (--all)", indent, "dim")
 
-    def first(self, items: Sequence[Item], most: int, noun: str, plural: str = "") -> Iterator[Item]:
+    def first(self, items: Sequence[Item], max_rows: int, noun: str, plural: str = "") -> Iterator[Item]:
         """The items to show; once the last of them was used, a line says how many more there are."""
-        shown = items[: self.shown(len(items), most)]
+        shown = items[: self.shown(len(items), max_rows)]
         yield from shown
         self.more(len(items) - len(shown), noun, plural=plural)
 
@@ -295,24 +295,24 @@ class Lines:
         style: str = "yellow",
         *,
         note: str = "",
-        most: int | None = None,
+        max_rows: int | None = None,
         noun: str = "",
     ) -> None:
-        """Add a heading and the messages below it, the first ``most`` of them; nothing if there is none."""
+        """Add a heading and the messages below it, the first ``max_rows`` of them; nothing without any."""
         if not messages:
             return
         self.heading(title, note)
         if self.style.markdown:
             self._begin("list")
-        for message in messages if most is None else self.first(messages, most, noun):
+        for message in messages if max_rows is None else self.first(messages, max_rows, noun):
             self.message(message, 2, style)
 
-    def shown(self, total: int, most: int) -> int:
-        """How many of ``total`` rows to show: about ``most``, or as many as the style asks for."""
+    def shown(self, total: int, max_rows: int) -> int:
+        """How many of ``total`` rows to show: about ``max_rows``, or as many as the style asks for."""
         if self.style.top is not None:
             return min(total, self.style.top)
         whole = self.style.everything or self.style.markdown
-        return total if whole or total <= most + 1 else most
+        return total if whole or total <= max_rows + 1 else max_rows
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -333,20 +333,22 @@ class Column(msgspec.Struct, frozen=True):
         ""  # how the cell is put, such as "from {}"; by default its title before it, unless it leads
     )
 
-    def text(self, item: Any, lines: Lines) -> Text:
-        """The cell of an item."""
-        cell = self.cell(item)
+    def text(self, row: Any, lines: Lines) -> Text:
+        """The cell of a row."""
+        cell = self.cell(row)
         if isinstance(cell, Text):
             return cell
         text, colour = cell if isinstance(cell, tuple) else (cell, "")
-        return Text(lines.without_ending(text) if self.node or self.sentence else text, colour)
+        if self.node or self.sentence:
+            text = lines.without_ending(text)
+        return Text(text, colour)
 
 
 def figure_of(field: str, key: str, form: str = "{:.0f}", unknown: str = "?") -> Callable[[Any], str]:
     """The cell of what a field of the item holds under a key, such as a resource, if it holds it."""
 
-    def cell(item: Any) -> str:
-        held = getattr(item, field)
+    def cell(row: Any) -> str:
+        held = getattr(row, field)
         return form.format(held[key]) if key in held else unknown
 
     return cell
@@ -363,11 +365,11 @@ def _texts(columns: Sequence[Column], row: Any, lines: Lines) -> list[Text]:
 
 
 def write_table(
-    lines: Lines, columns: Sequence[Column], items: Sequence[Any], most: int | None = None, noun: str = ""
+    lines: Lines, columns: Sequence[Column], items: Sequence[Any], max_rows: int | None = None, noun: str = ""
 ) -> None:
     """Add a line of titles, unless the style leaves them out, and each item as a row.
 
-    Of the items about ``most`` are shown, if given, and a line says how many more there are.
+    Of the items about ``max_rows`` are shown, if given, and a line says how many more there are.
 
     A row is one line. Where it is too wide for a terminal, sentences are wrapped within their column first,
     and then below the row. What is still too wide becomes a paragraph an item, without titles, because a
@@ -376,7 +378,7 @@ def write_table(
         wave 1  shop/checkout-api-7c9d6f5b8f-03
           from ip-10-0-12-22  89→63  to ip-10-0-12-24  100%  33→59  gain 41
     """
-    shown = items if most is None else items[: lines.shown(len(items), most)]
+    shown = items if max_rows is None else items[: lines.shown(len(items), max_rows)]
     if lines.style.markdown:
         rows = [_texts(columns, row, lines) for row in shown]
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
@@ -425,7 +427,7 @@ def _natural_widths(lines: Lines, columns: Sequence[Column], items: Sequence[Any
     """The widest cell of each column, its title included."""
     widths = []
     for column in columns:
-        cells = [column.text(item, lines).cell_len for item in items]
+        cells = [column.text(row, lines).cell_len for row in items]
         widths.append(max([len(column.title), *cells]))
     return widths
 
@@ -437,7 +439,7 @@ def _least_widths(
     widths = []
     for column, width in zip(columns, natural, strict=True):
         if column.sentence:
-            sentences = [column.text(item, lines).plain for item in items]
+            sentences = [column.text(row, lines).plain for row in items]
             longest = max((len(word) for sentence in sentences for word in sentence.split()), default=0)
             widths.append(min(width, max(_LEAST_SENTENCE, longest)))
         else:
@@ -466,9 +468,9 @@ def _write_rows(lines: Lines, layout: _Layout, items: Sequence[Any]) -> None:
     if not lines.style.no_headers:
         titles = [Text(column.title, "dim") for column in layout.columns]
         _write_row(lines, layout, titles)
-    for item in items:
-        _write_row(lines, layout, _texts(layout.columns, item, lines))
-        for sentence in _texts(layout.below, item, lines):
+    for row in items:
+        _write_row(lines, layout, _texts(layout.columns, row, lines))
+        for sentence in _texts(layout.below, row, lines):
             lines.message(sentence.plain, _BELOW_INDENT, str(sentence.style))
 
 
@@ -499,25 +501,25 @@ def _write_paragraphs(lines: Lines, columns: Sequence[Column], items: Sequence[A
     leading = [column for column in columns if column.leads] or list(columns[:1])
     others = [column for column in columns if column not in leading]
     widths = _natural_widths(lines, [replace(column, title="") for column in leading], items)
-    for item in items:
+    for row in items:
         first = Text(" " * _INDENT)
         for column, width in zip(leading, widths, strict=True):
-            cell = column.text(item, lines)
+            cell = column.text(row, lines)
             padding = Text(" " * (width - cell.cell_len))
             before, _, after = (column.phrase or "{}").partition("{}")
             first.append(before)
             first.append_text(padding + cell if column.right else cell + padding)
             first.append(f"{after}  ")
         lines.add(first)
-        _write_phrases(lines, others, item)
+        _write_phrases(lines, others, row)
 
 
-def _write_phrases(lines: Lines, columns: Sequence[Column], item: Any) -> None:
+def _write_phrases(lines: Lines, columns: Sequence[Column], row: Any) -> None:
     """Add cells with what they are, as many to a line as fit; a sentence that does not begins a line."""
     indent = " " * _PARAGRAPH_INDENT
     line = Text(indent)
     for column in columns:
-        cell = column.text(item, lines)
+        cell = column.text(row, lines)
         if not cell.plain.strip():
             continue
         phrase = cell
@@ -559,8 +561,8 @@ def _first_clauses(text: str, width: int) -> tuple[str, str]:
         if text[at] == ":":
             return text[: at + 1], text[at + 2 :]
         return text[:at], text[at + 2 :]
-    first, *rest = _wrapped(text, width)
-    return first, " ".join(rest)
+    first, *further = _wrapped(text, width)
+    return first, " ".join(further)
 
 
 def common_ending(names: Iterable[str]) -> str:
@@ -568,12 +570,12 @@ def common_ending(names: Iterable[str]) -> str:
 
     It begins at a dot and holds a letter, so that addresses stay whole.
     """
-    known = set(names)
-    if len(known) < 2:
+    distinct = set(names)
+    if len(distinct) < 2:
         return ""
     # What the first and the last in the order of their ends share, all share.
-    ends = sorted(name[::-1] for name in known)
+    ends = sorted(name[::-1] for name in distinct)
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(ends[0], ends[-1], strict=False))
-    shared = "".join(one for one, _ in alike)[::-1]
+    shared = "".join(letter for letter, _ in alike)[::-1]
     ending = shared[shared.find(".") :] if "." in shared else ""
-    return ending if any(map(str.isalpha, ending)) and ending not in known else ""
+    return ending if any(map(str.isalpha, ending)) and ending not in distinct else ""
