@@ -98,7 +98,7 @@ def timed(strategy: Strategy, seconds: dict[str, float], calls: Counter[str]) ->
 
         return call
 
-    own = [name for name in _ASKED if name == "choose" or name in _overridden(type(strategy))]
+    own = [name for name in _ASKED if name == "extend" or name in _overridden(type(strategy))]
     with mock.patch.multiple(strategy, **{name: counting(name) for name in own}):
         yield
 
