@@ -73,8 +73,8 @@ def _numbers_that_bound_nothing(policy: RebalancePolicy, snapshot: Snapshot) -> 
     said_already = any(policy.limits.without_effect())
     if not most.percent and most.number >= largest > 1 and not said_already:
         yield (
-            f"limits.perWorkload {most} bounds no workload here: the largest has {largest} pods; "
-            f"{share_of(most)} would be a share of its replicas"
+            f"limits.perWorkload {most} bounds no workload here: the largest has "
+            f"{counted(largest, 'pod')}; {share_of(most)} would be a share of its replicas"
         )
     not_ready = policy.safety.max_not_ready_nodes
     nodes = len(snapshot.nodes)

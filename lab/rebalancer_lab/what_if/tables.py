@@ -233,12 +233,12 @@ def _verdict(answer: Fit) -> str:
     verb = "fits" if answer.fits == 1 else "fit"
     nodes = f"on {counted(len(answer.by_node), 'node')}"
     missing = max(0, (answer.replicas or 0) - answer.running)
-    of_them = f"{missing:,} missing" if answer.running else f"{missing:,}"
+    replicas = counted(missing, "missing replica" if answer.running else "replica")
     if answer.fits < missing:
-        return f"{answer.fits:,} of its {of_them} replicas {verb}, {nodes}"
+        return f"{answer.fits:,} of its {replicas} {verb}, {nodes}"
     if not missing:
         return f"{counted(answer.fits, 'more pod')} {verb}, {nodes}"
-    lead = f"all {of_them} replicas fit"
+    lead = f"all {replicas} fit"
     if missing == 1:
         lead = f"{'the missing' if answer.running else 'its only'} replica fits"
     beside = answer.fits - missing
