@@ -343,8 +343,8 @@ class Limits(PolicyModel):
         amount = self.per_workload
         if not amount.percent and amount.number >= self.per_run > 1:
             yield (
-                f"limits.perWorkload {amount} bounds nothing: the limits.perRun {self.per_run} pods that a "
-                f"run evicts may all be of one workload; {share_of(amount)} would be a share of its replicas"
+                f"limits.perWorkload {amount} bounds nothing: limits.perRun {self.per_run} lets no run evict "
+                f"more of all workloads together; {share_of(amount)} would be a share of its replicas"
             )
 
 
