@@ -37,8 +37,8 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2, "bad input: a policy, configuration, dump or option that cannot be used"
     STOPPED = (
         3,
-        "stopped for safety: a failed safety check, a bound of the policy, or an outcome that the plan did "
-        "not allow for",
+        "stopped for safety: a pause, a failed safety check, a bound of the policy, or an outcome that the "
+        "plan did not allow for",
     )
     PARTLY_DONE = (
         4,

@@ -56,8 +56,9 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         Column("TO", _to_planned if outcomes.dry_run else _to, node=True),
         Column("BOUND", lambda outcome: seconds_after(outcome, outcome.bound_at), right=True),
         Column("READY", lambda outcome: seconds_after(outcome, outcome.ready_at), right=True),
-        Column("WHY", lambda outcome: (_why(outcome, stopped, lines), "dim"), sentence=True),
     ]
+    if any(_why(outcome, stopped, lines) for outcome in shown):
+        columns.append(Column("WHY", lambda outcome: (_why(outcome, stopped, lines), "dim"), sentence=True))
     write_table(lines, columns, shown)
     lines.more(len(outcomes.outcomes) - len(shown), "move")
     lines.say_what_is_left_out()
