@@ -168,6 +168,7 @@ class Move(Value, frozen=True):
     action: Action = EVICT
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
     makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
+    replicas: int = 0  # that its controller wants; 0: not known
     risk: _Chance = 0.0  # the chance that its replacement lands where it should not, which confidence bounds
     # Nodes that have a soft taint while its wave is made, for it: why its replacement must not land there.
     avoids: dict[str, str] = {}
@@ -341,6 +342,7 @@ class Plan(Answer, frozen=True):
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     protects_nothing: tuple[str, ...] = ()  # protections of the policy that match nothing: a run refuses
     warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()  # those of the warnings for which a run refuses to act
     # Sentences on the whole plan: how many decisions of the scheduler landed as computed, if that is known.
     notes: tuple[str, ...] = ()
     node_count: int = 0

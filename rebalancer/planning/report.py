@@ -20,7 +20,7 @@ from rebalancer.planning.hotness import (
     never_hot,
     pressure_after_cooling,
 )
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import About, PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
     CHANCE_DIGITS,
@@ -58,6 +58,10 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
     strategies = {item.name: item for item in searched}
     cleanups, finished_kept = FinishedPods(prepared.eviction, searched).cleanups()
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
+    warnings = (
+        *(*inputs.warnings, *of_plan(prepared)),
+        *(of_landings(decided.scenarios) if prepared.options.explains else ()),
+    )
     measured = inputs.state.agreement if inputs.state is not None else None
     return Plan(
         source=inputs.snapshot.source,
@@ -73,12 +77,8 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
             sorted((*kept, *finished_kept), key=lambda item: (item.node, item.pod.namespace, item.pod.name))
         ),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
-        warnings=sentences(
-            (
-                *(*inputs.warnings, *of_plan(prepared)),
-                *(of_landings(decided.scenarios) if prepared.options.explains else ()),
-            )
-        ),
+        warnings=sentences(warnings),
+        refusals=sentences(warning for warning in warnings if warning.about is About.REFUSAL),
         protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),
         notes=(measured.sentence(),) if measured is not None and measured.is_known(inputs.now) else (),
         node_count=len(inputs.snapshot.nodes),
@@ -267,6 +267,7 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
         action=RESTART if candidate.restarted else EVICT,
         strategy=strategy.name,
         makes_room_for="" if other is None else prepared.pods.uids[other],
+        replicas=candidate.workload.desired or 0,
         risk=round(move.evaluation.unacceptable, CHANCE_DIGITS),
         avoids=_avoids(prepared, move),
     )

@@ -220,7 +220,7 @@ def test_the_command_that_help_advises_first_works_in_an_installation(installed:
 
     assert "Try `rebalancer demo`" in advised
     assert result.returncode == 0, result.stderr
-    assert "Plan: 2 of 2 hot nodes relieved" in result.stdout
+    assert "Plan: 2 of 2 hot nodes no longer hot" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -88,4 +88,4 @@ def test_it_shows_its_version_and_plans(programs: Path, tmp_path: Path) -> None:
 
 def test_the_first_command_that_help_advises_works(programs: Path) -> None:
     assert "Try `rebalancer demo`" in done(programs / "rebalancer", "--help")
-    assert "Plan: 2 of 2 hot nodes relieved" in done(programs / "rebalancer", "demo")
+    assert "Plan: 2 of 2 hot nodes no longer hot" in done(programs / "rebalancer", "demo")

@@ -106,9 +106,9 @@ def _wave(moved: dict[str, Any], pod: dict[str, Any]) -> int:
 
 
 def _title(plan: dict[str, Any]) -> str:
-    relieved = sum(node["hot"] and not node["after"]["hot"] for node in plan["nodes"])
+    no_longer = sum(node["hot"] and not node["after"]["hot"] for node in plan["nodes"])
     restarted = f"{len(plan['moves'])} of {plan['podCount']} pods restart"
-    return f"{relieved} of {plan['hotCount']} hot nodes relieved; {restarted}"
+    return f"{no_longer} of {plan['hotCount']} hot nodes no longer hot; {restarted}"
 
 
 def _y(percent: float) -> float:

@@ -69,14 +69,14 @@ def _reading() -> Iterable[Trial]:
         "at a glance",
         f"plan {EXAMPLE}",
         lines=30,
-        says=("Plan: 2 of 2 hot nodes relieved; 4 of 24 pods restart", "89→63", "cooled"),
+        says=("Plan: 2 of 2 hot nodes no longer hot; 4 of 24 pods restart", "89→63", "cooled"),
         never=("stays hot", "with a chance", "Traceback"),
         before="4 lines a move, 3 moves shown, headline of 81 columns",
     )
     yield Trial(
         "at a glance",
         "plan --from examples/hot-cluster",
-        says=("2 of 2 hot nodes relieved", "2 nodes above coolTo, 0 still hot", "BLOCKED BY"),
+        says=("2 of 2 hot nodes no longer hot", "2 nodes above coolTo: 2 not hot, 0 still hot", "BLOCKED BY"),
         never=("cooled",),
         before="a headline that contradicted its list",
     )
@@ -220,7 +220,7 @@ def _recordings_and_policies() -> Iterable[Trial]:
     yield Trial(
         "reports",
         "plan --from report.html",
-        says=("Plan: 2 of 2 hot nodes relieved",),
+        says=("Plan: 2 of 2 hot nodes no longer hot",),
         before="not read back",
     )
     yield Trial("reports", "policy show report.html", lines=150, columns=ANY, says=("name: demo",))

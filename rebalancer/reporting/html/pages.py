@@ -7,7 +7,10 @@ forbids a browser to load or run anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +19,7 @@ from msgspec.structs import replace
 
 from rebalancer.counting import counted
 from rebalancer.execution.outcomes import Outcomes
+from rebalancer.planning.eviction.rules import EVICT
 from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, chart
@@ -32,6 +36,8 @@ _PACKAGE = "rebalancer.reporting.html"
 _MAX_NODES = 200
 _MAX_KEPT_OF_A_REASON = 50
 _MAX_SCORED = 8
+_MAX_DESTINATIONS = 3  # that the line of a move names
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def render_page(template: str, package: str = _PACKAGE, nodes: Sequence[str] = (), **values: Any) -> str:
@@ -46,7 +52,8 @@ def render_page(template: str, package: str = _PACKAGE, nodes: Sequence[str] = (
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(plain=plain, minutes=minutes, points=lambda figures: amounts(figures.items()))
+    environment.filters.update(plain=plain, minutes=minutes, moment=_moment)
+    environment.filters.update(points=lambda figures: amounts(figures.items()))
     names = Lines(Style(), nodes)
     environment.filters.update(
         node=lambda name: plain(names.without_ending(name)),
@@ -115,6 +122,7 @@ def html_report(
             landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
             verdict = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {verdict}"
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-of_plan.peak(node), node.name))
+    rules = _shared_rules(hot)
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:
         elements.append(("outcomes", msgspec.json.encode(outcomes, order="deterministic")))
@@ -132,12 +140,67 @@ def html_report(
         resources=CHARTED,
         moves=[(move, tables.get(move.pod.uid)) for move in plan.moves],
         max_scored=_MAX_SCORED,
-        likeliest=_likeliest,
+        destination=_destination,
+        refusals=[
+            *(f"{sentence}; a run refuses to act" for sentence in plan.protects_nothing),
+            *plan.refusals,
+        ],
+        evict_annotation=EVICT[0],
+        states=of_plan.STATES,
+        hot_rules=[f"{resource}: {rule}" for resource, rule in rules.items()],
+        without_rules=partial(_without_rules, rules=rules),
         max_kept=_MAX_KEPT_OF_A_REASON,
         embedded=[(name, embedded(content)) for name, content in elements],
     )
 
 
-def _likeliest(move: Move) -> str:
+def _destination(move: Move) -> str:
+    """``node-4``, ``node-3 or node-4, 50 % each``; of many ``one of 425 nodes, likeliest node-7 (28 %)``."""
     best = move.likeliest
-    return f"{best.node} ({best.probability:.0%})" if best.node else "nowhere"
+    if not best.node:
+        return "nowhere"
+    if len(move.landings) == 1:
+        return best.node
+    if len(move.landings) > _MAX_DESTINATIONS:
+        return f"one of {len(move.landings)} nodes, likeliest {best.node} ({best.probability:.0%})"
+    nodes = sorted(move.landings, key=lambda landing: -landing.probability)
+    if len({f"{landing.probability:.0%}" for landing in nodes}) == 1:
+        return f"{' or '.join(landing.node for landing in nodes)}, {best.probability:.0%} each"
+    return " or ".join(f"{landing.node} ({landing.probability:.0%})" for landing in nodes)
+
+
+def _moment(time: str) -> str:
+    """``22 Nov 2026 05:45 UTC`` for a time by RFC 3339; what is none stays as it is."""
+    try:
+        at = datetime.fromisoformat(time).astimezone(UTC)
+    except ValueError:
+        return plain(time)
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year} {at:%H:%M} UTC"
+
+
+def _rule(reason: str) -> tuple[str, str, str]:
+    """Resource, figure and rule of ``cpu 89.2 %: hot above 80 %, cool at 65 %``; others have no rule."""
+    figure, _, rule = reason.partition(": ")
+    return (figure.partition(" ")[0], figure, rule) if rule.startswith("hot above ") else ("", reason, "")
+
+
+def _shared_rules(nodes: Iterable[NodeReport]) -> dict[str, str]:
+    """By resource the one rule by which several nodes are hot, so that it need not be said of each."""
+    rules: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for node in nodes:
+        for resource, _, rule in map(_rule, node.because):
+            rules[resource][rule] += 1
+    return {
+        resource: next(iter(counts))
+        for resource, counts in sorted(rules.items())
+        if resource and len(counts) == 1 and counts.total() > 1
+    }
+
+
+def _without_rules(because: Sequence[str], rules: Mapping[str, str]) -> list[str]:
+    """Why a node is hot, without the rules that are said once for all."""
+    reasons = [(reason, *_rule(reason)) for reason in because]
+    return [
+        figure if resource and rules.get(resource) == rule else reason
+        for reason, resource, figure, rule in reasons
+    ]

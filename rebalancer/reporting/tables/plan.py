@@ -34,6 +34,7 @@ _MAX_CLEANUPS = 10
 _FEW_LANDINGS = 3
 _MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
+_LIKELY = 0.01  # the chance from which on a landing of many is named
 _BAR = 10
 _SHORT_BAR = 8
 _MAX_HOT = 7
@@ -50,6 +51,10 @@ _NOT_EXPECTED_TO_MOVE = frozenset(
 _MAX_WARNINGS = 3
 _MAX_CHANGED = 10
 _MAX_SETTINGS = 8
+_NOT_HOT = "not hot"
+STATES = (
+    "cooled: at coolTo or below; not hot: no longer above the level that makes it hot, and still above coolTo"
+)
 _MORE_LANDINGS = "+N: N other nodes may take it; the chance is that of the node named"
 
 
@@ -122,6 +127,31 @@ def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> s
         return ", ".join(_landing(landing) for landing in landings)
     likeliest = max(landings, key=lambda landing: landing.probability)
     return f"any of {len(landings)} nodes, e.g. {_landing(likeliest)}"
+
+
+def likely_landing_words(landings: Sequence[Landing]) -> str:
+    """The landings of 1 % or more, the rest summed: ``node-7 88%, and 400 others, together 12%``."""
+    likely = [landing for landing in landings if landing.probability >= _LIKELY]
+    others = [landing for landing in landings if landing.probability < _LIKELY]
+    if len(others) <= 1 or not likely:
+        return landing_words(landings, everything=len(others) <= 1)
+    together = f"together {100 * sum(landing.probability for landing in others):.0f}%"
+    named = ", ".join(map(_landing, sorted(likely, key=lambda landing: -landing.probability)))
+    return f"{named}, and {counted(len(others), 'other')}, {together}"
+
+
+def load_words(move: Move, arrow: str) -> str:
+    """``cpu node-2 89 → 74 %, node-3 48 → 59 % or node-4 33 → 44 %``: loads before and after it."""
+    resource = _gained(move)
+    landings = move.landings if len(move.landings) <= _FEW_LANDINGS else (move.likeliest,)
+
+    def changed(node: str, load: Mapping[str, Change]) -> str:
+        change = load.get(resource)
+        return "" if change is None else f"{plain(node)} {change.before:.0f} {arrow} {change.after:.0f} %"
+
+    there = " or ".join(filter(None, (changed(landing.node, landing.load) for landing in landings)))
+    changes = ", ".join(filter(None, (changed(move.from_node, move.from_load), there)))
+    return f"{plain(resource)} {changes}" if changes else ""
 
 
 def _move_columns(lines: Lines, shared: str) -> list[Column]:
@@ -204,12 +234,12 @@ def write_hot_nodes(lines: Lines, plan: Plan) -> None:
 
 
 def state_after(node: NodeReport, plan: Plan) -> Text:
-    """``still hot``; ``relieved``, where it is no longer hot and above coolTo; ``cooled`` at coolTo."""
+    """``still hot``; ``not hot``, where it is no longer hot and above coolTo; ``cooled`` at coolTo."""
     if node.after is None:
         return Text("")
     if node.after.hot:
         return Text("still hot", "red")
-    return Text("relieved", "yellow") if node.name in plan.unsolved else Text("cooled", "green")
+    return Text(_NOT_HOT, "yellow") if node.name in plan.unsolved else Text("cooled", "green")
 
 
 def peak(node: NodeReport) -> float:
@@ -432,15 +462,15 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
 def verdict(plan: Plan) -> str:
     """What a plan comes to, in one clause: what it evicts and what that achieves, or why nothing."""
     if plan.moves or plan.cleanups:
-        relieved = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
-        left = plan.hot_count - relieved
+        no_longer = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
+        left = plan.hot_count - no_longer
         stay = f", {counted(left, 'stays hot', 'stay hot')}" if left else ""
         removed = len(plan.cleanups)
         restart = len(plan.moves)
         of_all = plan.benefit and f"{restart:,} of {counted(plan.benefit.pods, 'pod')}"
         pods = of_all or counted(restart, "pod")
         hot = counted(plan.hot_count, "hot node")
-        parts = [f"{relieved} of {hot} relieved{stay}"] if plan.hot_count else []
+        parts = [f"{no_longer} of {hot} no longer hot{stay}"] if plan.hot_count else []
         parts += [f"{pods} {'restarts' if restart == 1 else 'restart'}"] if restart else []
         parts += [f"{counted(removed, 'finished pod')} removed"] if removed else []
         parts += [f"about {_minutes(plan.expected_seconds)}"] if plan.expected_seconds else []
@@ -529,7 +559,8 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), -hottest(cause), cause))
     shown = causes[: lines.shown(len(causes), _MAX_UNSOLVED)]
     hot = sum(1 for node in plan.nodes if node.name in plan.unsolved and node.after and node.after.hot)
-    note = f"{counted(len(plan.unsolved), 'node')} above coolTo, {hot} still hot"
+    above = counted(len(plan.unsolved), "node")
+    note = f"{above} above coolTo: {len(plan.unsolved) - hot} {_NOT_HOT}, {hot} still hot"
     lines.heading("NOT COOL AFTER THIS PLAN", note)
     for cause in shown:
         max_names = 2 if lines.style.summarised else len(by_cause[cause])

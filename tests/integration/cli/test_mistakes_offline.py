@@ -358,4 +358,4 @@ def test_another_time_of_a_recording_is_tried_as_the_refusal_says(
     policy.write_text(HEAD + "load: {maxAge: 24h}\n")
     result = rebalancer_program(*command)
     assert result.exit_code == 0
-    assert "2 of 2 hot nodes relieved" in result.stdout
+    assert "2 of 2 hot nodes no longer hot" in result.stdout

@@ -10,7 +10,7 @@ and with few placements: an estimate, and never part of the plan. Where a move b
 its cost, it goes on with what bolder levels of aggressiveness ask for.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
-    "perRun 70 would bring 65 of 76 hot nodes to coolTo, not 20"
+    "perRun 70 would bring 65 of 76 hot nodes down to coolTo (65 %), this plan 20"
 
 The limit that is named is what the moves found need. On a large cluster fewer are looked for, so a lower one
 is named, with what that would give.
@@ -29,7 +29,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.counting import counted, listed
 from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.hotness import out_of_reach
+from rebalancer.planning.hotness import out_of_reach, short_level
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -149,14 +149,20 @@ class RaisedLimits:
         found += self._bolder(now)
         best = min(found, key=lambda item: (round(item.excess, 6), -item.cool, item.words), default=now)
         if best.cool > now.cool:
-            gain = (
-                f"bring {best.cool} of {counted(len(self._pods.nodes), 'hot node')} to coolTo, not {now.cool}"
-            )
+            nodes = counted(len(self._pods.nodes), "hot node")
+            gain = f"bring {best.cool} of {nodes} down to {self._cool_to()}, this plan {now.cool}"
         elif best.excess < now.excess - _WORTH_NAMING:
             gain = f"leave {best.excess:.1f} points of excess, not {now.excess:.1f}"
         else:
             return ""
         return f"{best.words} would {gain}"
+
+    def _cool_to(self) -> str:
+        """``coolTo (65 %)``; without the level where the hot nodes have several."""
+        hotness = self._prepared.hotness
+        rows = self._pods.nodes
+        levels = {short_level(level) for level in hotness.cool_to[rows][hotness.resources[rows]].tolist()}
+        return f"coolTo ({levels.pop()} %)" if len(levels) == 1 else "coolTo"
 
     def _binding(self) -> list[tuple[str, ...]]:
         """The limits that together keep pods of nodes above their coolTo, those that keep most first."""

@@ -21,7 +21,7 @@ def test_a_plan_is_a_table_on_stdout_and_nothing_on_stderr(
     result = rebalancer_program("plan", "--width", "80")
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("Plan: 1 of 2 hot nodes relieved, 1 stays hot; 2 pods restart")
+    assert result.stdout.startswith("Plan: 1 of 2 hot nodes no longer hot, 1 stays hot; 2 pods restart")
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
@@ -137,7 +137,7 @@ def test_rows_of_one_namespace_can_be_chosen_and_the_table_says_so(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
     assert "shop/web-" not in (other := rebalancer_program("plan", "-n", "elsewhere").stdout)
-    assert other.startswith("Plan: 1 of 2 hot nodes relieved"), "the plan is the same"
+    assert other.startswith("Plan: 1 of 2 hot nodes no longer hot"), "the plan is the same"
     assert "listed   pods of namespace elsewhere: 0 of 2 moves" in other
     assert rebalancer_program("plan", "-n", "elsewhere", "-o", "name").stdout == ""
     refused = rebalancer_program("plan", "-n", "shop", "-o", "json")

@@ -21,7 +21,7 @@ def test_a_run_shows_its_plan_and_what_came_of_it(
     result = rebalancer_program(*ACTS, "--journal", str(tmp_path / "journal"))
 
     assert result.exit_code == 0
-    assert result.stdout.startswith("Plan: 1 of 2 hot nodes relieved")
+    assert result.stdout.startswith("Plan: 1 of 2 hot nodes no longer hot")
     assert "Outcome: 1 Landed" in result.stdout
     assert "info: wave 1: evicting 1 pod" in result.stderr
 

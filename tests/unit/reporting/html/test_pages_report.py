@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import SchedulingTable, ScoredNode
-from rebalancer.planning.plan import Cleanup, Obstacle, Plan, encode
+from rebalancer.planning.plan import Cleanup, Landing, Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.pages import html_report
@@ -37,11 +37,61 @@ def report(
 def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     text = " ".join(Page(report(a_plan())).text.split())
 
-    assert "1 of 2 hot nodes relieved, 1 stays hot; 2 pods restart" in text
-    assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain in points: cpu 12.5" in text
+    assert "1 of 2 hot nodes no longer hot, 1 stays hot; 2 pods restart" in text
+    assert (
+        "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007; cpu node-0001 91 → 68 %, node-0007 20 → 43 %"
+        in text
+    )
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
     assert "kind: RebalancePolicy" in text
+
+
+def test_under_its_title_a_report_says_that_it_is_a_proposal_and_why_a_run_would_refuse() -> None:
+    why = "the scheduler's version is not known, and run refuses to act"
+    words = Page(report(a_plan(refusals=(why,), protects_nothing=("podSelector matches nothing",)))).words
+    title, _, below = words.partition("A proposal by rebalancer: nothing was changed.")
+
+    assert title.endswith("2 pods restart ")
+    assert below.startswith(" Before a run: podSelector matches nothing; a run refuses to act.")
+    assert f"Before a run: {why}. cluster production" in below
+    assert "recorded 20 Nov 2026 12:00 UTC" in below
+    done = html_report(a_plan(), "", {}, some_outcomes(an_outcome()))
+    assert "nothing was changed" not in done
+
+
+def test_a_move_says_how_many_replicas_there_are_how_to_keep_it_and_how_sure_its_landing_is() -> None:
+    move = replace(a_move(to=("node-0007", "node-0008")), replicas=8, risk=0.0123)
+    words = Page(report(a_plan(moves=(move,)))).words
+
+    assert "(1 of 8 replicas) from node-0001 to node-0007 or node-0008, 50% each" in words
+    assert "cpu node-0001 91 → 68 %, node-0007 20 → 43 % or node-0008 20 → 43 %" in words
+    assert "risk of a bad landing 1.2%" in words
+    assert 'the annotation rebalancer/evict: "false" on the pod' in words
+    assert "evictable.namespaces.exclude" in words
+
+
+def test_landings_that_are_hardly_possible_are_counted_and_not_listed() -> None:
+    likely = Landing(node="node-0007", probability=0.88)
+    rest = tuple(Landing(node=f"far-{number}", probability=0.12 / 400) for number in range(400))
+    page = Page(report(a_plan(moves=(replace(a_move(), landings=(likely, *rest)),))))
+
+    assert "to one of 401 nodes, likeliest node-0007 (88%)" in page.words
+    assert "may land on node-0007 88%, and 400 others, together 12%" in page.words
+    assert "far-7" not in page.words
+
+
+def test_the_rule_that_all_hot_nodes_share_is_said_once_and_other_reasons_stay() -> None:
+    rule = "hot above 80 %, cool at 65 %"
+    nodes = tuple(
+        replace(a_node(f"node-{at}", 90.0 + at, after=70.0), because=(f"cpu 9{at}.0 %: {rule}", "pods wait"))
+        for at in range(3)
+    )
+    words = Page(report(a_plan(nodes=nodes))).words.replace("\N{NO-BREAK SPACE}", " ")
+
+    assert words.count(f"cpu: {rule}") == 1
+    assert words.count(rule) == 1
+    assert "cpu 92.0 %; pods wait" in words
 
 
 def test_a_report_says_whether_the_scheduler_decides_as_computed() -> None:
@@ -54,7 +104,8 @@ def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:
     spread = replace(a_move("spread-0"), strategy="duplicates", gain={})
     text = " ".join(Page(report(a_plan(moves=(spread,)))).text.split())
 
-    assert "shop/spread-0 from node-0001 to node-0007 (100%), for duplicates" in text
+    assert "shop/spread-0 from node-0001 to node-0007; cpu node-0001 91 → 68 %" in text
+    assert "node-0007 20 → 43 %, for duplicates" in text
 
 
 def test_a_report_lists_the_finished_pods_that_a_run_removes() -> None:
@@ -218,8 +269,8 @@ def test_a_report_of_a_run_shows_outcomes_beside_predictions() -> None:
 
     assert "What happened: 1 Landed, 1 Pending; exit code" in text
     assert "Stopped early: brake" in text
-    assert "Landed shop/web-7d9f8b6c5d-x2x4z node-0001 node-0007 (100%) node-0007 1 6" in text
-    assert "Pending shop/api-1 node-0001 node-0007 (100%) not bound" in text
+    assert "Landed shop/web-7d9f8b6c5d-x2x4z node-0001 node-0007 node-0007 1 6" in text
+    assert "Pending shop/api-1 node-0001 node-0007 not bound" in text
     assert read_plan(page.encode(), "report.html") == a_plan()
 
 
@@ -246,8 +297,8 @@ def test_a_finished_run_is_headed_by_what_it_achieved() -> None:
 
 
 def test_a_report_of_what_was_not_done_says_so_first() -> None:
-    assert Page(report(a_plan())).text.strip().startswith("Plan: 1 of 2 hot nodes relieved")
+    assert Page(report(a_plan())).text.strip().startswith("Plan: 1 of 2 hot nodes no longer hot")
     dry_run = replace(some_outcomes(an_outcome(Result.WOULD_EVICT)), dry_run=True)
     page = html_report(a_plan(), "", {}, dry_run)
 
-    assert Page(page).text.strip().startswith("Dry run: 1 of 2 hot nodes relieved")
+    assert Page(page).text.strip().startswith("Dry run: 1 of 2 hot nodes no longer hot")

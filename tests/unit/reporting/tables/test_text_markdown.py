@@ -17,7 +17,7 @@ MARKDOWN = Style(width=120, markdown=True)
 def test_a_plan_is_headings_tables_and_blocks_of_code() -> None:
     shown = plan_table(a_plan(), MARKDOWN).plain
 
-    assert shown.startswith("## Plan: 1 of 2 hot nodes relieved, 1 stays hot; 2 pods restart")
+    assert shown.startswith("## Plan: 1 of 2 hot nodes no longer hot, 1 stays hot; 2 pods restart")
     assert "### Moves" in shown
     assert re.search(r"^\| WAVE \| POD \| FROM \|.*\n\| ---: \| --- \| --- \|", shown, re.MULTILINE)
     assert shown.count("```") % 2 == 0

@@ -40,7 +40,8 @@ def cool(plan: Plan) -> int:
 def test_the_limit_that_binds_is_named_with_what_its_next_useful_value_would_give(
     of_policy: dict[str, int], words: str
 ) -> None:
-    assert two_hot_nodes(**of_policy).raised_limit == f"{words} would bring 2 of 2 hot nodes to coolTo, not 0"
+    gives = "would bring 2 of 2 hot nodes down to coolTo (65 %), this plan 0"
+    assert two_hot_nodes(**of_policy).raised_limit == f"{words} {gives}"
 
 
 @pytest.mark.parametrize("of_policy", [{"perRun": 4}, {"perNode": 1}, {"perRun": 3, "perNamespace": 3}])

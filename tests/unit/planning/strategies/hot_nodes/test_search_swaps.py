@@ -56,7 +56,7 @@ def test_with_a_higher_limit_a_plan_would_go_on_from_its_swaps() -> None:
         ("mem", True),
         ("cpu", False),
     ]
-    assert plan.raised_limit == "perRun 5 would bring 1 of 2 hot nodes to coolTo, not 0"
+    assert plan.raised_limit == "perRun 5 would bring 1 of 2 hot nodes down to coolTo, this plan 0"
     assert plan_of(hot_by_cpu_and_by_memory(per_run=5, **LIKELY)).unsolved.keys() == {"b"}
 
 
