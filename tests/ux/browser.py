@@ -45,6 +45,7 @@ class Narrow:
     too_wide: list[str]  # elements that are wider than the screen, or than what holds them
     smallest_text: float  # pixels, of the text in charts; infinite where there is no chart
     cut: list[str]  # texts of charts that reach beyond them
+    lowest_link: float  # pixels, of the links to the parts of a page; infinite where there is none
 
 
 class Browser:
@@ -133,7 +134,11 @@ class Browser:
             " || text.bottom > chart.bottom + 1"
             "}).map(item => item.textContent)"
         )
-        return Narrow(list(too_wide), math.inf if smallest is None else float(smallest), list(cut))
+        lowest = self._evaluate(
+            "Math.min(...[...document.querySelectorAll('.contents a')].map(item =>"
+            " item.getBoundingClientRect().height))"
+        )
+        return Narrow(list(too_wide), _finite(smallest), list(cut), _finite(lowest))
 
     def printed_text(self, page: Path) -> str:
         """What of a page is visible on paper."""
@@ -202,3 +207,8 @@ class Browser:
         if "method" in message:
             self._events.append(message)
         return message
+
+
+def _finite(number: float | None) -> float:
+    """A number of a page; the browser says nothing for an infinite one."""
+    return math.inf if number is None else float(number)

@@ -109,6 +109,8 @@ def pages_of_long_names() -> dict[str, str]:
     return {
         "plan": html_report(plan, policy, tables),
         "run": html_report(plan, policy, tables, outcomes),
+        "plan of GKE": html_report(a_plan_of(NODES["GKE"]), policy, {}),
+        "large plan": html_report(a_large_plan(), policy, {}),
         "nodes": nodes_page(node_listing(plan, plan.nodes)),
         "many nodes": nodes_page(node_listing(a_plan(), a_large_plan().nodes)),
         "simulation": simulation_page(a_simulation("checkout-api-7c9d6f5b8f-x2x4z", because="it is hot")),
@@ -127,6 +129,7 @@ def test_on_a_phone_nothing_is_scrolled_sideways_and_charts_can_be_read(
     assert narrow.too_wide == []
     assert narrow.smallest_text >= 9.0, "pixels"
     assert narrow.cut == []
+    assert narrow.lowest_link >= 40.0, "pixels, so that a finger meets one link"
 
 
 def test_what_opens_on_a_screen_is_open_on_paper(browser: Browser, tmp_path: Path) -> None:

@@ -19,20 +19,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.counting import counted
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import Level, NodeReport
-from rebalancer.reporting.tables.text import common_ending
+from rebalancer.reporting.tables.text import common_beginning, common_ending
 
 WIDTH = 360  # of the axis, in SVG units: on a phone a unit is a little less than a pixel
 HEIGHT = 150
 _MAX_COLUMNS = 240
-_MAX_NAMED = 12  # columns that are wide enough for a name below them
+_MAX_NAMED = 12  # columns with a name below them
 _MAX_LEVELS = 3  # different ones that the legend lists
 _NAME_HEIGHT = 5.2  # of a character of a name, which stands aslant, in SVG units
 _MAX_NAME = 17  # characters below a column; the end of a longer name is shown
-_TOP = 110.0  # percent at the upper edge
+_LEAST_TOP = 100  # percent at the upper edge; more where a bar is higher
+_PERCENT_STEPS = (25, 50, 100, 250, 500, 1000)  # between the lines to read percent by
+_LETTER_PLACE = 15.0  # that a name aslant takes of the axis, in SVG units
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MAX_LINES = 5  # to read values by
 _TICK_LETTERS = 50  # that fit below the axis
@@ -48,7 +51,8 @@ class Bar(msgspec.Struct, frozen=True):
     leaves: float
     arrives: float
     title: str
-    name: str  # as it stands below the column, aslant; empty where there is no room
+    name: str = ""  # as it stands below the column, aslant; empty where there is no room
+    name_x: float = 0.0  # where the name ends: of many columns some are named, beside each other
 
 
 class LevelLine(msgspec.Struct, frozen=True):
@@ -64,7 +68,7 @@ class Chart(msgspec.Struct, frozen=True):
     """A resource, its bars, the levels across them, and which nodes they show."""
 
     resource: str
-    shown: str
+    shown: str  # which nodes, and in which order
     bars: tuple[Bar, ...]
     lines: tuple[tuple[float, int], ...]  # height and percent of the lines to read values by
     levels: tuple[LevelLine, ...]
@@ -76,8 +80,11 @@ class Chart(msgspec.Struct, frozen=True):
         return max(len(bar.name) for bar in self.bars) * _NAME_HEIGHT
 
 
-def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
-    """The chart of a resource; None when no node's load of it is known."""
+def chart(nodes: Sequence[NodeReport], resource: str, ordered_by: str = "") -> Chart | None:
+    """The chart of a resource; None when no node's load of it is known.
+
+    The hottest come first, or those with most of the resource that it is ``ordered_by``.
+    """
     measured = [node for node in nodes if resource in node.load]
     shown = counted(len(measured), "node")
     if len(measured) > _MAX_COLUMNS and any(node.after for node in measured):
@@ -85,21 +92,41 @@ def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
         shown = f"{counted(len(measured), 'node')} that are hot or receive pods"
     if not measured:
         return None
-    measured.sort(key=lambda node: (-node.load[resource], node.name))
+    order = ordered_by or resource
+    measured.sort(key=lambda node: (-node.load.get(order, -1.0), node.name))
+    shown += ", hottest first" if order == resource else f", in the order of {order}"
     share = -(-len(measured) // _MAX_COLUMNS)
     columns = [measured[first : first + share] for first in range(0, len(measured), share)]
     width = WIDTH / len(columns)
-    ending = common_ending(node.name for node in nodes)
-    bars = tuple(_bar(column, resource, index * width, width, ending) for index, column in enumerate(columns))
-    lines = tuple((_height(percent), percent) for percent in (0, 25, 50, 75, 100))
+    axis = _axis(max(max(node.load[resource], _after(node, resource)) for node in measured))
+    bars = [_bar(column, resource, index * width, width, axis) for index, column in enumerate(columns)]
+    if share == 1:
+        bars = _named(bars, _short_names([node.name for node in measured]))
+    lines = tuple((axis.height(percent), percent) for percent in range(0, axis.top + 1, axis.step))
     levels = [_lowest(column, resource) for column in columns]
-    return Chart(
-        resource, shown, bars, lines, tuple(_level_lines(levels, width)), tuple(_legend(measured, resource))
-    )
+    level_lines = tuple(_level_lines(levels, width, axis))
+    return Chart(resource, shown, tuple(bars), lines, level_lines, tuple(_legend(measured, resource)))
 
 
-def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float, ending: str) -> Bar:
-    """A column; its name stands without the ending that all nodes share."""
+class _Axis(msgspec.Struct, frozen=True):
+    """Percent from the ground to the upper edge, and how far apart the lines are to read them by."""
+
+    top: int
+    step: int
+
+    def height(self, percent: float) -> float:
+        """In SVG units from the ground."""
+        return round(min(max(percent, 0.0), self.top) / self.top * HEIGHT, 1)
+
+
+def _axis(highest: float) -> _Axis:
+    """The axis up to the highest bar."""
+    step = next((step for step in _PERCENT_STEPS if highest <= step * _MAX_LINES), _PERCENT_STEPS[-1])
+    return _Axis(max(math.ceil(min(highest, step * _MAX_LINES * 2) / step) * step, _LEAST_TOP), step)
+
+
+def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float, axis: _Axis) -> Bar:
+    """A column, without a name below it."""
     before = max(node.load[resource] for node in column)
     after = max(_after(node, resource) for node in column)
     names = column[0].name if len(column) == 1 else f"{column[0].name} and {len(column) - 1} more"
@@ -107,20 +134,55 @@ def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float, en
     return Bar(
         x=round(x, 2),
         width=round(max(width - 0.4, 0.6), 2),
-        stays=_height(min(before, after)),
-        leaves=_height(before) - _height(min(before, after)),
-        arrives=_height(after) - _height(min(before, after)),
+        stays=axis.height(min(before, after)),
+        leaves=axis.height(before) - axis.height(min(before, after)),
+        arrives=axis.height(after) - axis.height(min(before, after)),
         title=f"{names}: {before:.0f} % before, {after:.0f} % after"
         if changes
         else f"{names}: {before:.0f} %",
-        name=_short(column[0].name.removesuffix(ending), width),
     )
 
 
-def _short(name: str, width: float) -> str:
+def _named(bars: Sequence[Bar], names: Sequence[str]) -> list[Bar]:
+    """The columns with names: all of a few; of many those that lose most, and the highest.
+
+    Names of columns that stand close to each other are moved apart, in their order.
+    """
+    if len(bars) <= _MAX_NAMED:
+        chosen = set(range(len(bars)))
+    else:
+        losing = [at for at, bar in enumerate(bars) if bar.leaves > 0]
+        losing.sort(key=lambda at: -bars[at].leaves)
+        highest = max(range(len(bars)), key=lambda at: bars[at].stays + bars[at].leaves)
+        chosen = {highest, *losing[: _MAX_NAMED - 1]}
+    ends: dict[int, float] = {}
+    free = _LETTER_PLACE  # to its left is room for the rest of a long name
+    for at in sorted(chosen):
+        ends[at] = max(bars[at].x + bars[at].width / 2, free)
+        free = ends[at] + _LETTER_PLACE
+    limit = float(WIDTH)
+    for at in sorted(chosen, reverse=True):
+        ends[at] = round(min(ends[at], limit), 2)
+        limit = ends[at] - _LETTER_PLACE
+    return [
+        replace(bar, name=_cut(names[at]), name_x=ends[at]) if at in chosen else bar
+        for at, bar in enumerate(bars)
+    ]
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Names by what tells them apart: without what all begin or end in, or without their domains."""
+    ending = common_ending(names)
+    short = [name.removesuffix(ending) for name in names]
+    labels = [name.partition(".")[0] for name in short]
+    if len(set(labels)) == len(set(names)) and all(any(map(str.isalpha, label)) for label in labels):
+        short = labels
+    beginning = common_beginning(short)
+    return [name.removeprefix(beginning) for name in short]
+
+
+def _cut(name: str) -> str:
     """The name as it fits below a column, its end kept: names of nodes differ there."""
-    if width < WIDTH / _MAX_NAMED:
-        return ""
     return name if len(name) <= _MAX_NAME else f"…{name[1 - _MAX_NAME :]}"
 
 
@@ -140,17 +202,17 @@ _KINDS: tuple[tuple[str, str, Callable[[Level], float]], ...] = (
 )
 
 
-def _level_lines(levels: Sequence[Level | None], width: float) -> list[LevelLine]:
+def _level_lines(levels: Sequence[Level | None], width: float, axis: _Axis) -> list[LevelLine]:
     """A line for each run of columns that share a level."""
     lines = []
     for kind, _, percent in _KINDS:
-        heights = [None if level is None else _height(percent(level)) for level in levels]
-        for height, run in itertools.groupby(range(len(heights)), key=heights.__getitem__):
+        of_columns = [None if level is None else percent(level) for level in levels]
+        for value, run in itertools.groupby(range(len(of_columns)), key=of_columns.__getitem__):
             columns = list(run)
-            if height is not None and height < HEIGHT:
+            if value is not None and value <= axis.top:
                 x = columns[0] * width
                 end = (columns[-1] + 1) * width
-                lines.append(LevelLine(kind, round(x, 2), round(end, 2), height))
+                lines.append(LevelLine(kind, round(x, 2), round(end, 2), axis.height(value)))
     return lines
 
 
@@ -164,10 +226,6 @@ def _legend(nodes: Sequence[NodeReport], resource: str) -> list[tuple[str, str]]
         elif distinct:
             legend.append((kind, f"{words} {' or '.join(map(short_level, distinct))} %"))
     return legend
-
-
-def _height(percent: float) -> float:
-    return round(min(max(percent, 0.0), _TOP) / _TOP * HEIGHT, 1)
 
 
 class Column(msgspec.Struct, frozen=True):

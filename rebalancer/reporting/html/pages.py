@@ -7,6 +7,7 @@ forbids a browser to load or run anything.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ from rebalancer.reporting.tables import nodes as of_nodes
 from rebalancer.reporting.tables import outcomes as of_run
 from rebalancer.reporting.tables import plan as of_plan
 from rebalancer.reporting.tables.nodes import NodeListing
-from rebalancer.reporting.tables.text import Lines, Style, common_ending
+from rebalancer.reporting.tables.text import Lines, Style, common_beginning, common_ending
 from rebalancer.reporting.words import amounts, figure, minutes, plain, words
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
@@ -36,6 +37,7 @@ _PACKAGE = "rebalancer.reporting.html"
 _MAX_NODES = 200
 _MAX_KEPT_OF_A_REASON = 50
 _MAX_SCORED = 8
+_WORD = re.compile(r"[\w.-]+")
 _MAX_DESTINATIONS = 3  # that the line of a move names
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -43,7 +45,7 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 def render_page(template: str, package: str = _PACKAGE, nodes: Sequence[str] = (), **values: Any) -> str:
     """The page that a template of a package makes of the values; it may build on those of this one.
 
-    ``nodes`` are the names whose common ending is left out of the page, which says so.
+    ``nodes`` are the names whose common beginning and ending are left out of the page, which says so.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(name, ".") for name in (package, _PACKAGE)]),
@@ -54,13 +56,26 @@ def render_page(template: str, package: str = _PACKAGE, nodes: Sequence[str] = (
     )
     environment.filters.update(plain=plain, minutes=minutes, moment=_moment)
     environment.filters.update(points=lambda figures: amounts(figures.items()))
+    ending = common_ending(nodes)
+    beginning = common_beginning([name.removesuffix(ending) for name in nodes])
     names = Lines(Style(), nodes)
+    whole = {name.removesuffix(ending) for name in nodes}
+
+    def short(text: str) -> str:
+        """The text with names of nodes by what tells them apart."""
+        shown = names.without_ending(text)
+        if not beginning:
+            return shown
+        return _WORD.sub(
+            lambda word: word[0].removeprefix(beginning) if word[0].rstrip(".") in whole else word[0], shown
+        )
+
     environment.filters.update(
-        node=lambda name: plain(names.without_ending(name)),
-        words=lambda text: _sentence(names.without_ending(text)),
+        node=lambda name: plain(short(name)), words=lambda text: _sentence(short(text))
     )
     environment.globals.update(counted=counted, figure=figure, width=WIDTH, height=HEIGHT)
-    environment.globals.update(ending=common_ending(nodes))
+    left_out = [f"{how} {end}" for how, end in (("begin with", beginning), ("end in", ending)) if end]
+    environment.globals.update(left_out_of_names=" and ".join(left_out))
     environment.globals.update(of_nodes=of_nodes, of_plan=of_plan, of_run=of_run)
     return environment.get_template(template).render(values)
 
@@ -86,8 +101,9 @@ def _sentence(text: str) -> str:
 
 
 def node_charts(nodes: Sequence[NodeReport]) -> list[Chart]:
-    """A chart of every resource that is shown and whose load is known on some node."""
-    return [drawn for name in CHARTED if (drawn := chart(nodes, name)) is not None]
+    """A chart of every resource that is shown and whose load is known on some node, all in one order."""
+    resources = [name for name in CHARTED if any(name in node.load for node in nodes)]
+    return [drawn for name in resources if (drawn := chart(nodes, name, resources[0])) is not None]
 
 
 def nodes_page(

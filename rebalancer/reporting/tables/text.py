@@ -30,6 +30,7 @@ _ESCAPED = r"\1\\\2"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _NAMES = re.compile(r"[\w.-]+")
 MIN_WIDTH = 40  # columns; lines are not made narrower
+_LEAST_BEGINNING = 12  # characters that names must share at their beginning to be left out
 _LEAST_BESIDE = 20  # columns for a message beside its label
 Item = TypeVar("Item")
 
@@ -568,7 +569,8 @@ def _first_clauses(text: str, width: int) -> tuple[str, str]:
 def common_ending(names: Iterable[str]) -> str:
     """The domain that all names share, such as ``.eu-west-1.compute.internal``; else nothing.
 
-    It begins at a dot and holds a letter, so that addresses stay whole.
+    It begins at a dot and holds a letter, so that addresses stay whole. It is the larger part of every
+    domain: what is left of several regions, ``ip-10-0-1-2.eu-west-1.compute``, is no name of anything.
     """
     distinct = set(names)
     if len(distinct) < 2:
@@ -578,4 +580,23 @@ def common_ending(names: Iterable[str]) -> str:
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(ends[0], ends[-1], strict=False))
     shared = "".join(letter for letter, _ in alike)[::-1]
     ending = shared[shared.find(".") :] if "." in shared else ""
-    return ending if any(map(str.isalpha, ending)) and ending not in distinct else ""
+    domains = (len(name) - name.find(".") for name in distinct)
+    useful = bool(ending) and all(2 * len(ending) >= length for length in domains)
+    return ending if useful and any(map(str.isalpha, ending)) and ending not in distinct else ""
+
+
+def common_beginning(names: Iterable[str]) -> str:
+    """What all names begin with, such as ``gke-production-web-pool-1-3f2a1b4c-``; else nothing.
+
+    It is long, ends at a hyphen or a dot, and leaves of every name a part with a letter.
+    """
+    distinct = set(names)
+    if len(distinct) < 2:
+        return ""
+    first, last = min(distinct), max(distinct)  # what these share, all share
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    shared = "".join(letter for letter, _ in alike)
+    beginning = shared[: max(shared.rfind("-"), shared.rfind(".")) + 1]
+    rests = [name.removeprefix(beginning) for name in distinct]
+    useful = len(beginning) >= _LEAST_BEGINNING and all(any(map(str.isalpha, rest)) for rest in rests)
+    return beginning if useful else ""

@@ -26,6 +26,7 @@ from tests.unit.reporting.builders import (
     some_outcomes,
 )
 from tests.unit.reporting.html.parsed import HOSTILE, Page
+from tests.unit.reporting.tables.names import NODES, a_plan_of
 
 
 def report(
@@ -92,6 +93,16 @@ def test_the_rule_that_all_hot_nodes_share_is_said_once_and_other_reasons_stay()
     assert words.count(f"cpu: {rule}") == 1
     assert words.count(rule) == 1
     assert "cpu 92.0 %; pods wait" in words
+
+
+def test_what_all_names_of_nodes_begin_with_is_said_once_and_left_out_of_moves_and_charts() -> None:
+    beginning = "gke-production-web-pool-1-3f2a1b4c-"
+    page = Page(report(a_plan_of(NODES["GKE"])))
+
+    assert f"names of nodes begin with {beginning}, left out here" in page.words
+    assert "from x7k2 to a7k2" in page.words
+    assert "x7k2 is at 91" in page.words
+    assert f"{beginning}x7k2 is" not in page.words
 
 
 def test_a_report_says_whether_the_scheduler_decides_as_computed() -> None:

@@ -26,7 +26,7 @@ from rebalancer.reporting.tables.explain import cluster_table, explain_table
 from rebalancer.reporting.tables.nodes import node_listing, nodes_table
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.plan import plan_table
-from rebalancer.reporting.tables.text import Style, common_ending
+from rebalancer.reporting.tables.text import Style, common_beginning, common_ending
 from rebalancer.state.results import Result
 from tests.rows import rows
 from tests.unit.reporting.builders import NOW, an_outcome, some_outcomes
@@ -211,3 +211,26 @@ def test_names_without_their_ending_still_differ(names: list[str]) -> None:
 
     assert len({name.removesuffix(ending) for name in names}) == len(names)
     assert all(name.removesuffix(ending) for name in names)
+
+
+@rows(
+    "names, beginning",
+    [
+        (NODES["GKE"], "gke-production-web-pool-1-3f2a1b4c-"),
+        (NODES["AKS"], "aks-nodepool1-12345678-"),
+        (NODES["ours"], ""),
+        (("openb-node-0001", "openb-node-0002"), ""),
+        (("gke-production-web-1",), ""),
+        ((), ""),
+    ],
+)
+def test_what_all_names_begin_with_is_left_out_where_the_rest_names_something(
+    names: tuple[str, ...], beginning: str
+) -> None:
+    assert common_beginning(names) == beginning
+
+
+def test_of_several_regions_no_part_of_a_domain_is_left_out() -> None:
+    assert common_ending(NODES["EKS of two regions"]) == ""
+    assert common_ending(NODES["EKS"]) == ".eu-west-1.compute.internal"
+    assert common_ending(("a.team1.example.com", "b.team2.example.com")) == ".example.com"
