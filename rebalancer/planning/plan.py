@@ -342,7 +342,7 @@ class Plan(Answer, frozen=True):
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     protects_nothing: tuple[str, ...] = ()  # protections of the policy that match nothing: a run refuses
     warnings: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()  # those of the warnings for which a run refuses to act
+    refusals: tuple[str, ...] = ()  # why a run would not act on it, besides what protects nothing
     # Sentences on the whole plan: how many decisions of the scheduler landed as computed, if that is known.
     notes: tuple[str, ...] = ()
     node_count: int = 0

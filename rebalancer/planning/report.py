@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from rebalancer.planning.hotness import (
     never_hot,
     pressure_after_cooling,
 )
-from rebalancer.planning.inputs import About, PlanningInputs
+from rebalancer.planning.inputs import About, PlanningInputs, PlanWarning
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
     CHANCE_DIGITS,
@@ -44,11 +44,13 @@ from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.remedies import remedy
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.unmatched_settings import unmatched_protections
+from rebalancer.planning.unverified_schedulers import not_acted_on
 from rebalancer.planning.warnings import of_landings, of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 
 _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
+_WORTH_SAYING = 0.005  # the chance below which a drawback of a landing would be said to be 0 %
 
 
 def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequence[Strategy]) -> Plan:
@@ -78,7 +80,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
         ),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         warnings=sentences(warnings),
-        refusals=sentences(warning for warning in warnings if warning.about is About.REFUSAL),
+        refusals=_refusals(prepared, decided, warnings),
         protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),
         notes=(measured.sentence(),) if measured is not None and measured.is_known(inputs.now) else (),
         node_count=len(inputs.snapshot.nodes),
@@ -86,6 +88,18 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
         known_count=int(np.count_nonzero(inputs.load.known)),
         expected_seconds=_expected_seconds(prepared, decided),
         **fields,
+    )
+
+
+def _refusals(
+    prepared: PreparedInputs, decided: PartialPlan, warnings: Iterable[PlanWarning]
+) -> tuple[str, ...]:
+    """Why a run would refuse to carry out the plan: what the warnings say, and its schedulers."""
+    moved = [prepared.pods.class_of(move.candidate.row) for move in decided.moves]
+    return (
+        *sentences(warning for warning in warnings if warning.about is About.REFUSAL),
+        # Of one whose version is not known a warning tells already.
+        *(why for scheduler, why in not_acted_on(prepared.inputs, moved) if scheduler.version),
     )
 
 
@@ -294,9 +308,9 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
     found = move.evaluation
     words = ""
-    if round(found.beside, CHANCE_DIGITS):
+    if found.beside >= _WORTH_SAYING:
         words += f"; there it joins another replica{_chance(found.beside)}"
-    if round(found.emptied, CHANCE_DIGITS):
+    if found.emptied >= _WORTH_SAYING:
         labels = prepared.labels_of(move.candidate.source)
         words += (
             f"; no replica is left in zone {'/'.join(filter(None, zone_key(labels)))}{_chance(found.emptied)}"

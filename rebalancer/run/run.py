@@ -65,12 +65,12 @@ from rebalancer.planning.planner import Planner
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.scheduler_location import schedulers_of
 from rebalancer.planning.unmatched_settings import ensure_protections
+from rebalancer.planning.unverified_schedulers import not_acted_on
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.scopes import has_changed
 from rebalancer.run.memory import RunMemory, finding
 from rebalancer.run.taints import RunTaints
-from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified, why_versions_differ
 from rebalancer.signals import stop_on_signal
 from rebalancer.state.run_state import RunState, memory_seconds
 from rebalancer.telemetry import span
@@ -431,20 +431,9 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
     pods = inputs.snapshot.pods
     moved = [pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves]
-    for scheduler in inputs.schedulers:
-        served = scheduler.configuration.scheduler_names
-        own = [pod for pod in moved if pod.scheduler_name in served]
-        version = scheduler.version
-        reason = why_unverified(version, own) or why_versions_differ(version, scheduler.other_versions, own)
-        if not reason or scheduler.settings.allow_unverified_version:
-            continue
-        if not scheduler.version and not own:
-            continue
-        which = scheduler.version or "of an unknown version"
-        if len(inputs.policy.schedulers) > 1 or not scheduler.serves_default:
-            which += f" ({scheduler.name})"
+    for scheduler, sentence in not_acted_on(inputs, moved):
         raise SafetyError(
-            f"run does not act on scheduler {which}: {reason}; verified are {verified_in_words()}",
+            sentence,
             where=inputs.snapshot.source,
             hint=(
                 f"in the policy, set {'' if scheduler.version else 'scheduler.version, or '}"

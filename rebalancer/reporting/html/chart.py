@@ -32,7 +32,7 @@ _MAX_COLUMNS = 240
 _MAX_NAMED = 12  # columns with a name below them
 _MAX_LEVELS = 3  # different ones that the legend lists
 _NAME_HEIGHT = 5.2  # of a character of a name, which stands aslant, in SVG units
-_MAX_NAME = 17  # characters below a column; the end of a longer name is shown
+_MAX_NAME = 17  # characters below a column
 _LEAST_TOP = 100  # percent at the upper edge; more where a bar is higher
 _PERCENT_STEPS = (25, 50, 100, 250, 500, 1000)  # between the lines to read percent by
 _LETTER_PLACE = 15.0  # that a name aslant takes of the axis, in SVG units
@@ -164,9 +164,9 @@ def _named(bars: Sequence[Bar], names: Sequence[str]) -> list[Bar]:
     for at in sorted(chosen, reverse=True):
         ends[at] = round(min(ends[at], limit), 2)
         limit = ends[at] - _LETTER_PLACE
+    shown = _cut(names)
     return [
-        replace(bar, name=_cut(names[at]), name_x=ends[at]) if at in chosen else bar
-        for at, bar in enumerate(bars)
+        replace(bar, name=shown[at], name_x=ends[at]) if at in chosen else bar for at, bar in enumerate(bars)
     ]
 
 
@@ -181,9 +181,12 @@ def _short_names(names: Sequence[str]) -> list[str]:
     return [name.removeprefix(beginning) for name in short]
 
 
-def _cut(name: str) -> str:
-    """The name as it fits below a column, its end kept: names of nodes differ there."""
-    return name if len(name) <= _MAX_NAME else f"…{name[1 - _MAX_NAME :]}"
+def _cut(names: Sequence[str]) -> list[str]:
+    """The names as they fit below columns: their beginnings, or their ends where these are alike."""
+    room = _MAX_NAME - 1
+    if len({name[:room] for name in names}) == len(set(names)):
+        return [name if len(name) <= _MAX_NAME else f"{name[:room]}…" for name in names]
+    return [name if len(name) <= _MAX_NAME else f"…{name[-room:]}" for name in names]
 
 
 def _after(node: NodeReport, resource: str) -> float:

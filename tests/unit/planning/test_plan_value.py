@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rebalancer.planning.inputs import About, PlanWarning
 from rebalancer.planning.plan import (
     Landing,
     Level,
@@ -203,3 +204,20 @@ def test_nodes_the_plan_concerns_say_what_they_will_be_like() -> None:
     after = {node.name: node.after for node in plan_of(planning_inputs(nodes, pods)).nodes}
     told = {name: (item.load["cpu"], item.hot) for name, item in after.items() if item is not None}
     assert told == {"hot": (0.0, False), "stuck": (95.0, True), "cool": (43.75, False)}
+
+
+def test_a_plan_says_why_a_run_would_refuse_it_and_no_other_warning_among_these() -> None:
+    inputs = planning_inputs([a_node("a", cpu=10), a_node("cool", cpu=100)], [a_workload("web", ["a"] * 9)])
+    (scheduler,) = inputs.schedulers
+    warnings = (
+        PlanWarning(About.REFUSAL, "another descheduler runs"),
+        PlanWarning(About.LOAD, "a figure is old"),
+    )
+    unread = replace(inputs, warnings=warnings, schedulers=(replace(scheduler, version="1.99"),))
+    compared = replace(inputs, schedulers=(replace(scheduler, version="1.35"),))
+
+    first, second = plan_of(unread).refusals
+    assert first == "another descheduler runs"
+    assert second.startswith("run does not act on scheduler 1.99: what changed after")
+    assert plan_of(compared).refusals == ()
+    assert {move.replicas for move in plan_of(compared).moves} == {9}

@@ -10,6 +10,7 @@ from rebalancer.planning.plan import Level, NodeReport
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, chart
 from rebalancer.reporting.html.pages import node_charts
 from tests.unit.reporting.builders import a_node
+from tests.unit.reporting.tables.names import NODES
 
 
 def limited(name: str, cpu: float, hot_above: float, cool_to: float) -> NodeReport:
@@ -65,6 +66,10 @@ def test_few_nodes_are_named_below_their_bars_and_many_are_not() -> None:
     assert [bar.name for bar in pools.bars] == ["0-x7k2", "1-x7k2"], "without what all begin with"
     regions = drawn([a_node("ip-10-0-1-2.ec2.internal"), a_node("ip-10-0-1-3.eu-west-1.compute.internal")])
     assert [bar.name for bar in regions.bars] == ["ip-10-0-1-2", "ip-10-0-1-3"], "each is one node"
+    alike = drawn([a_node(name) for name in NODES["EKS of two regions"]])
+    assert [bar.name for bar in alike.bars][:2] == ["ip-10-0-12-22.ec…", "ip-10-0-12-22.eu…"]
+    far = drawn([a_node(f"gke-{'x' * 30}-a-{number}") for number in (1, 2)])
+    assert [bar.name for bar in far.bars] == [f"…{'x' * 12}-a-{number}" for number in (1, 2)]
 
 
 def test_of_many_nodes_the_hottest_and_those_that_lose_pods_are_named_where_each_can_be_read() -> None:
