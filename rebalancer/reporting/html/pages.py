@@ -102,7 +102,8 @@ def _sentence(text: str) -> str:
 
 def node_charts(nodes: Sequence[NodeReport]) -> list[Chart]:
     """A chart of every resource that is shown and whose load is known on some node, all in one order."""
-    resources = [name for name in CHARTED if any(name in node.load for node in nodes)]
+    measured = {name for node in nodes for name in node.load}
+    resources = [name for name in CHARTED if name in measured]
     return [drawn for name in resources if (drawn := chart(nodes, name, resources[0])) is not None]
 
 

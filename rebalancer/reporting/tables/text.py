@@ -593,10 +593,14 @@ def common_beginning(names: Iterable[str]) -> str:
     distinct = set(names)
     if len(distinct) < 2:
         return ""
-    first, last = min(distinct), max(distinct)  # what these share, all share
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    # What the first and the last in order share, all share.
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(distinct), max(distinct), strict=False))
     shared = "".join(letter for letter, _ in alike)
     beginning = shared[: max(shared.rfind("-"), shared.rfind(".")) + 1]
-    rests = [name.removeprefix(beginning) for name in distinct]
-    useful = len(beginning) >= _LEAST_BEGINNING and all(any(map(str.isalpha, rest)) for rest in rests)
+    short = [name.removeprefix(beginning) for name in distinct]
+    useful = len(beginning) >= _LEAST_BEGINNING and all(map(_has_letter, short))
     return beginning if useful else ""
+
+
+def _has_letter(name: str) -> bool:
+    return any(map(str.isalpha, name))
