@@ -94,9 +94,9 @@ class KnownPlacements:
     ) -> list[Placement]:
         """The placements after an eviction of this kind; ``asked`` counts them once between two moves."""
         key = id(state), kind
-        known = self._since_move.get(key)
-        if known is not None:
-            _, placements = known
+        cached = self._since_move.get(key)
+        if cached is not None:
+            _, placements = cached
             return placements
         placements = self.shared(state, kind, compute)
         self.asked += len(placements)
@@ -201,11 +201,13 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
             return LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
         if len(self.by_scenario) == 1:
             return self.by_scenario[0]
-        rows = np.flatnonzero(np.bincount(np.concatenate([item.rows for item in self.by_scenario])))
+        rows = np.flatnonzero(
+            np.bincount(np.concatenate([distribution.rows for distribution in self.by_scenario]))
+        )
         chance = np.zeros(len(rows))
         weights = self.weights / self.weights.sum()
-        for item, weight in zip(self.by_scenario, weights.tolist(), strict=True):
-            chance[np.searchsorted(rows, item.rows)] += item.chance * weight
+        for distribution, weight in zip(self.by_scenario, weights.tolist(), strict=True):
+            chance[np.searchsorted(rows, distribution.rows)] += distribution.chance * weight
         return LandingDistribution(rows, chance)
 
 
@@ -295,16 +297,16 @@ def placements_of(
     """The replacement's placements as the schedulers see the nodes; the state is left as it was."""
     with with_predecessor(state, candidate.row, predecessor):
         views = schedulers.views(candidate.replacement)
-        return [item.place(state, candidate.replacement) for item in views]
+        return [scheduler.place(state, candidate.replacement) for scheduler in views]
 
 
-def _mean_mass(found: Sequence[_InScenario]) -> float:
+def _mean_mass(in_scenarios: Sequence[_InScenario]) -> float:
     """The chance of an unacceptable landing by the worst placement of each scenario; 1 where one is sure."""
-    masses = np.array([item.worst.unacceptable for item in found])
-    most = float(masses.max())
-    if most >= 1.0 or most == 0.0:
-        return min(most, 1.0)
-    chances = np.array([item.scenario.chance for item in found])
+    masses = np.array([in_scenario.worst.unacceptable for in_scenario in in_scenarios])
+    highest = float(masses.max())
+    if highest >= 1.0 or highest == 0.0:
+        return min(highest, 1.0)
+    chances = np.array([in_scenario.scenario.chance for in_scenario in in_scenarios])
     return float((masses * chances).sum() / chances.sum())
 
 
@@ -360,34 +362,40 @@ class MoveEvaluator:
             tolerated = 1.0 - self._inputs.policy.planning.confidence
         percents = scenarios.percents(candidate.source)
         tolerated += _ROUNDING
-        found = list(map(_InScenario, scenarios.all, percents))
-        placed_in = self._look(candidate, found, np.inf if complete else tolerated)
-        found = found[:placed_in]
-        mass = _mean_mass(found)
-        refusing = [item for item in found if item.refuses]
+        in_scenarios = list(map(_InScenario, scenarios.all, percents))
+        placed_in = self._look(candidate, in_scenarios, np.inf if complete else tolerated)
+        in_scenarios = in_scenarios[:placed_in]
+        mass = _mean_mass(in_scenarios)
+        refusing = [in_scenario for in_scenario in in_scenarios if in_scenario.refuses]
         refused: NotMoved | None = None
         if refusing and refusing[0].worst.refusal:
             refused = refusing[0].worst.refusal()
-        sampled = all(item.sampled for item in refusing)
+        sampled = all(in_scenario.sampled for in_scenario in refusing)
         stays = refused is not None and not (sampled and mass <= tolerated)
         only_while_terminating = stays and self._holds_later(
-            candidate, found, tolerated if sampled else NEGLIGIBLE
+            candidate, in_scenarios, tolerated if sampled else NEGLIGIBLE
         )
         shown: list[_InScenario] = []
         if complete or not stays:
-            shown = [item for item in found if item.placements]
-        landings = [mean_of(item.placements, len(self._names), item.scenario.starts) for item in shown]
+            shown = [in_scenario for in_scenario in in_scenarios if in_scenario.placements]
+        landings = [
+            mean_of(in_scenario.placements, len(self._names), in_scenario.scenario.starts)
+            for in_scenario in shown
+        ]
         branches: list[tuple[Branch, ...]] = []
         if shown:
-            branches = [branches_of(item.placements, item.scenario.starts) for item in found]
+            branches = [
+                branches_of(in_scenario.placements, in_scenario.scenario.starts)
+                for in_scenario in in_scenarios
+            ]
         beside, emptied, spread_cost = self._lost(candidate, scenarios, landings)
         return Evaluation(
             candidate=candidate,
             by_scenario=tuple(landings),
             branches=tuple(branches),
-            weights=np.array([item.scenario.chance for item in shown]),
+            weights=np.array([in_scenario.scenario.chance for in_scenario in shown]),
             unacceptable=mass,
-            acceptable=tuple(landing for item in shown for landing in item.acceptable),
+            acceptable=tuple(landing for in_scenario in shown for landing in in_scenario.acceptable),
             refused=refused,
             sampled=sampled,
             only_while_terminating=only_while_terminating,
@@ -396,7 +404,7 @@ class MoveEvaluator:
             spread_cost=spread_cost,
         )
 
-    def _look(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> int:
+    def _look(self, candidate: Candidate, in_scenarios: Sequence[_InScenario], tolerated: float) -> int:
         """Place the replacement in one scenario after another until one refuses the move; return how many.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
@@ -407,48 +415,54 @@ class MoveEvaluator:
         """
         at_least = 0.0  # the chance of unacceptable landings, as far as is known
         is_first = True
-        for is_later, predecessor in self._courses(candidate, found[0].scenario):
-            for at, item in enumerate(found):
-                before = item.worst.unacceptable
-                taken = self._room_taken(candidate, item.scenario) if is_first else ""
+        for is_later, predecessor in self._courses(candidate, in_scenarios[0].scenario):
+            for at, in_scenario in enumerate(in_scenarios):
+                before = in_scenario.worst.unacceptable
+                taken = self._room_taken(candidate, in_scenario.scenario) if is_first else ""
                 if taken:
-                    item.worst = _Score(1.0, refusal=partial(NotMoved, Reason.ROOM_TAKEN, taken))
-                elif is_first or item.placements:
-                    self._place_in(candidate, item, predecessor, is_later=is_later)
-                at_least += item.scenario.chance * (item.worst.unacceptable - before)
-                settled = item.refuses and (not item.sampled or item.worst.unacceptable >= 1.0)
+                    in_scenario.worst = _Score(1.0, refusal=partial(NotMoved, Reason.ROOM_TAKEN, taken))
+                elif is_first or in_scenario.placements:
+                    self._place_in(candidate, in_scenario, predecessor, is_later=is_later)
+                at_least += in_scenario.scenario.chance * (in_scenario.worst.unacceptable - before)
+                settled = in_scenario.refuses and (
+                    not in_scenario.sampled or in_scenario.worst.unacceptable >= 1.0
+                )
                 if tolerated < np.inf and (settled or at_least > tolerated):
-                    return at + 1 if is_first else len(found)
+                    return at + 1 if is_first else len(in_scenarios)
             is_first = False
-        return len(found)
+        return len(in_scenarios)
 
     def _place_in(
-        self, candidate: Candidate, found: _InScenario, predecessor: Predecessor, *, is_later: bool
+        self, candidate: Candidate, in_scenario: _InScenario, predecessor: Predecessor, *, is_later: bool
     ) -> None:
         """Place the replacement in one state of a scenario; ``is_later``: once this wave's pods are gone."""
-        scenario = found.scenario
+        scenario = in_scenario.scenario
         state = scenario.after_termination if is_later else scenario.while_terminating
         for placement in self._place(candidate, state, predecessor):
-            found.placements.append(placement)
-            found.sampled |= placement.is_sampled
-            score = found.scores.get(id(placement.chance))
+            in_scenario.placements.append(placement)
+            in_scenario.sampled |= placement.is_sampled
+            score = in_scenario.scores.get(id(placement.chance))
             if score is None:
-                score = self._score(candidate, found, placement, is_over=False)
-                found.scores[id(placement.chance)] = score
+                score = self._score(candidate, in_scenario, placement, is_over=False)
+                in_scenario.scores[id(placement.chance)] = score
             if is_later and score.unacceptable > NEGLIGIBLE:
-                found.bad_later.append(placement)
-            if score.unacceptable > found.worst.unacceptable:
-                found.worst = score
+                in_scenario.bad_later.append(placement)
+            if score.unacceptable > in_scenario.worst.unacceptable:
+                in_scenario.worst = score
 
-    def _holds_later(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> bool:
+    def _holds_later(
+        self, candidate: Candidate, in_scenarios: Sequence[_InScenario], tolerated: float
+    ) -> bool:
         """Whether nothing would refuse the move once all pods that this wave evicts are gone."""
         mass = 0.0
-        for item in found:
-            if not item.scenario.is_terminating or not item.placements:
+        for in_scenario in in_scenarios:
+            if not in_scenario.scenario.is_terminating or not in_scenario.placements:
                 return False
-            scores = [self._score(candidate, item, each, is_over=True) for each in item.bad_later]
+            scores = [
+                self._score(candidate, in_scenario, each, is_over=True) for each in in_scenario.bad_later
+            ]
             worst = max((score.unacceptable for score in scores), default=0.0)
-            mass += item.scenario.chance * worst
+            mass += in_scenario.scenario.chance * worst
             if worst >= 1.0 or mass > tolerated:
                 return False
         return True
@@ -489,14 +503,14 @@ class MoveEvaluator:
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
         self._ensure_wanted()
-        found = partial(placements_of, self._schedulers, candidate, state, predecessor)
-        return self.placements.of(state, placement_key(candidate, state, predecessor), found)
+        compute = partial(placements_of, self._schedulers, candidate, state, predecessor)
+        return self.placements.of(state, placement_key(candidate, state, predecessor), compute)
 
     def once_gone(self, candidate: Candidate, state: ClusterState) -> Placement:
         """Where the replacement would be placed once the pod is gone; ``asked`` does not count it."""
         gone = candidate, state, Predecessor.GONE
-        found = partial(placements_of, self._schedulers, *gone)
-        return self.placements.shared(state, placement_key(*gone), found)[0]
+        compute = partial(placements_of, self._schedulers, *gone)
+        return self.placements.shared(state, placement_key(*gone), compute)[0]
 
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
         """The classes of Pending pods that may take the room, but for those that the move makes room for."""
@@ -525,18 +539,18 @@ class MoveEvaluator:
         )
 
     def _score(
-        self, candidate: Candidate, found: _InScenario, placement: Placement, *, is_over: bool
+        self, candidate: Candidate, in_scenario: _InScenario, placement: Placement, *, is_over: bool
     ) -> _Score:
         """The chance of an unacceptable landing in this wave, or once it ``is_over``."""
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
             return _Score(1.0, refusal=partial(NotMoved, Reason.NO_LANDING, why))
-        scenario = found.scenario
+        scenario = in_scenario.scenario
         chance = placement.chance_from(scenario.starts)
         possible = (chance > NEGLIGIBLE).nonzero()[0]
         rows = placement.feasible.take(possible)
         chance = chance.take(possible)
-        landings = self._landings(candidate, scenario, found.before, placement, rows, is_over=is_over)
+        landings = self._landings(candidate, scenario, in_scenario.before, placement, rows, is_over=is_over)
         check = self._landing_check
         purpose = candidate.wish.purpose
         good = check.acceptable(landings, purpose)

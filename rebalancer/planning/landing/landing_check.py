@@ -46,16 +46,19 @@ _ROUNDING = 1e-9  # points by which sums of the same figures differ
 def excluded_destinations(inputs: PlanningInputs, doubtful: Mapping[int, str]) -> dict[int, str]:
     """Nodes that no landing may count on, with the reason, by row; figures of ``doubtful`` ones mislead."""
     nodes = inputs.snapshot.nodes
-    known = inputs.load.known.tolist()
-    reasons = (_unfit(inputs, row, known=known[row]) or doubtful.get(row, "") for row in range(len(nodes)))
+    have_figures = inputs.load.known.tolist()
+    reasons = (
+        _unfit(inputs, row, has_figure=have_figures[row]) or doubtful.get(row, "")
+        for row in range(len(nodes))
+    )
     return {row: reason for row, reason in enumerate(reasons) if reason}
 
 
-def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
+def _unfit(inputs: PlanningInputs, row: int, *, has_figure: bool) -> str:
     nodes = inputs.snapshot.nodes
     if not nodes.ready[row]:
         return "is not Ready"
-    if not known:
+    if not has_figure:
         lacking = inputs.load.without_allocatable(row)
         return f"has no allocatable {' or '.join(lacking)}" if lacking else "has no fresh load figure"
     if nodes.incomplete[row]:
@@ -116,8 +119,8 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         than the second takes away from there.
         """
         hot_above = self.hotness.hot_above[source]
-        most = np.maximum(hot_above, np.where(np.isfinite(hot_above), percent, 0.0))
-        return replace(self, fills={int(source): most + np.nan_to_num(load.points_of(pod))})
+        max_percent = np.maximum(hot_above, np.where(np.isfinite(hot_above), percent, 0.0))
+        return replace(self, fills={int(source): max_percent + np.nan_to_num(load.points_of(pod))})
 
     def _must_cool(self, landings: Landings) -> BoolArray:
         """(resources,) in which the node that is left must cool."""
@@ -227,11 +230,11 @@ def _of_each(answers: Sequence[bool] | BoolArray, landings: Landings, of: Purpos
 
     Raises ValueError where it says too little or too much: what it left out would be taken for good.
     """
-    said = len(answers)
+    answered = len(answers)
     asked = len(landings.rows)
-    if said != asked:
+    if answered != asked:
         raise ValueError(
-            f"{type(of).__name__} says something of {said} landings, and must of each of {asked}"
+            f"{type(of).__name__} says something of {answered} landings, and must of each of {asked}"
         )
     return np.asarray(answers, np.bool_)
 
@@ -265,9 +268,9 @@ class LandingCheck:
         self._knows_all = bool((self._allocatable > 0).all())
         self._names = inputs.snapshot.nodes.names
         self._resources = inputs.load.percent_resources
-        most = inputs.policy.planning.max_after
+        max_after = inputs.policy.planning.max_after
         # (resources,) percent of allocatable up to which a landing may fill any node
-        self._max_after = np.array([most.get(name, np.inf) for name in self._resources], np.float64)
+        self._max_after = np.array([max_after.get(name, np.inf) for name in self._resources], np.float64)
         every = np.arange(len(inputs.snapshot.nodes))
         # (nodes, resources) percent up to which a landing may fill each node, whatever the move is for, and
         # where it relieves another node
@@ -297,7 +300,7 @@ class LandingCheck:
     def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
-        good = _of_all(self._cool_enough(landings.after, self._most(rows, purpose)))
+        good = _of_all(self._cool_enough(landings.after, self._max_percent(rows, purpose)))
         good &= self._usable.take(rows)
         stays = rows == landings.source
         if purpose.own_node:
@@ -321,22 +324,22 @@ class LandingCheck:
             return purpose.fills[row]
         return np.asarray(self._hotness.hot_above[row], np.float64)
 
-    def _most(self, rows: IntArray, purpose: Purpose) -> FloatArray:
+    def _max_percent(self, rows: IntArray, purpose: Purpose) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""
         if not isinstance(purpose, CoolerNode) or not purpose.relieves:
             return self._most_of_all.take(rows, axis=0)
-        most = self._most_of_relief.take(rows, axis=0)
+        max_percent = self._most_of_relief.take(rows, axis=0)
         for row, levels in (purpose.fills or {}).items():
-            most[rows == row] = np.minimum(levels, self._max_after)
-        return most
+            max_percent[rows == row] = np.minimum(levels, self._max_after)
+        return max_percent
 
     @staticmethod
-    def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
+    def _cool_enough(after: FloatArray, max_percent: FloatArray) -> BoolArray:
         """Whether percentages are low enough; unknown ones fail, except of resources no rule mentions."""
-        cool = np.asarray(after <= most, np.bool_)
+        cool = np.asarray(after <= max_percent, np.bool_)
         if after.shape[-1] > len(PERCENT_RESOURCES):
             others = slice(len(PERCENT_RESOURCES), None)
-            cool[..., others] |= np.isinf(most[..., others])
+            cool[..., others] |= np.isinf(max_percent[..., others])
         return cool
 
     def why_not(self, landings: Landings, at: int, purpose: Purpose) -> str:
@@ -350,16 +353,16 @@ class LandingCheck:
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
         by_rule = self._by_rules(row, purpose)
-        most = np.minimum(by_rule, self._max_after)
-        cool = self._cool_enough(after, most).tolist()
+        max_percent = np.minimum(by_rule, self._max_after)
+        cool = self._cool_enough(after, max_percent).tolist()
         for column, resource in enumerate(self._resources):
             if not cool[column]:
                 level = "an unknown level of" if np.isnan(after[column]) else f"{after[column]:.1f} %"
-                limit = f", hot above {most[column]:.1f} %"
-                if most[column] < by_rule[column]:
-                    limit = f", planning.maxAfter {most[column]:.1f} %"
+                limit = f", hot above {max_percent[column]:.1f} %"
+                if max_percent[column] < by_rule[column]:
+                    limit = f", planning.maxAfter {max_percent[column]:.1f} %"
                 elif self._hotness.hot[row] and not (isinstance(purpose, CoolerNode) and purpose.relieves):
-                    limit = f"; it is hot, and may be filled up to {most[column]:.1f} % only"
+                    limit = f"; it is hot, and may be filled up to {max_percent[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
         objection = purpose.objection(landings, at)
         if objection:
@@ -369,9 +372,9 @@ class LandingCheck:
 
     def _spoiled(self, landings: Landings, at: int) -> Peer | None:
         """The first strategy that would have to move pods because of one of the landings."""
-        one = replace(landings, rows=landings.rows[at : at + 1], after=landings.after[at : at + 1])
+        landing = replace(landings, rows=landings.rows[at : at + 1], after=landings.after[at : at + 1])
         for peer in self._peers if landings.state is not None else ():
-            spoils = peer.spoils(one)
+            spoils = peer.spoils(landing)
             if spoils is not None and spoils[0]:
                 return peer
         return None

@@ -38,7 +38,9 @@ class NoLanding:
         for rejection in scheduler.rejections(self._schedulers.state, pod_class).values():
             reasons = rejection.split(": ", 1)[-1]  # without the plugin
             nodes_by_reason.update(reasons.split(", "))
-        most_first = sorted(nodes_by_reason.items(), key=lambda item: (-item[1], item[0]))
+        most_first = sorted(
+            nodes_by_reason.items(), key=lambda reason_count: (-reason_count[1], reason_count[0])
+        )
         if not most_first:
             return ""
         listed = ", ".join(f"{count} {reason}" for reason, count in most_first[:_MAX_REASONS])

@@ -146,7 +146,7 @@ def branches_of(placements: Sequence[Placement], starts: Starts) -> tuple[Branch
     ties = [placement.tie for placement in placements if placement.tie is not None]
     scheduler = ties[0].scheduler if ties else 0
     own = starts.get(scheduler)
-    found: dict[int, tuple[float, IntArray | None]] = {}
+    by_node: dict[int, tuple[float, IntArray | None]] = {}
     for placement in placements:
         if placement.tie is None:
             likely = np.flatnonzero(placement.chance > _NEGLIGIBLE)
@@ -162,12 +162,12 @@ def branches_of(placements: Sequence[Placement], starts: Starts) -> tuple[Branch
             ]
         for place, chance, leading in parts:
             node = int(placement.feasible[place])
-            before, known = found.get(node, (0.0, leading))
-            both = None if known is None or leading is None else np.concatenate([known, leading])
-            found[node] = before + chance / len(placements), None if both is None else _distinct(both)
+            before, earlier = by_node.get(node, (0.0, leading))
+            both = None if earlier is None or leading is None else np.concatenate([earlier, leading])
+            by_node[node] = before + chance / len(placements), None if both is None else _distinct(both)
     return tuple(
         Branch(NodeRow(node), chance, starts if leading is None else {**starts, scheduler: leading})
-        for node, (chance, leading) in sorted(found.items())
+        for node, (chance, leading) in sorted(by_node.items())
     )
 
 
@@ -232,16 +232,16 @@ class Scenarios:
         random: np.random.Generator,
         allocatable: FloatArray,
         leaving: IntArray,
-        most: int = MAX_SCENARIOS,
+        max_scenarios: int = MAX_SCENARIOS,
     ) -> None:
-        """``allocatable`` is (nodes, resources), as ``usage``; so many scenarios are kept at ``most``.
+        """``allocatable`` is (nodes, resources), as ``usage``; so many as ``max_scenarios`` are kept.
 
         ``leaving`` is how many pods of each node, (nodes,), are in the state still and count no more.
         """
         self._leaving = leaving
         self._random = Draws(random)
         self._allocatable = allocatable
-        self._most = most
+        self._max_scenarios = max_scenarios
         self.are_some = False  # some courses stand for others that are not kept
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
 
@@ -258,11 +258,11 @@ class Scenarios:
             for state in (scenario.while_terminating, scenario.after_termination):
                 state.taint(taint, nodes)
 
-    def only(self, most: int) -> Scenarios:
+    def only(self, max_scenarios: int) -> Scenarios:
         """The first scenarios, to estimate with; what is planned for certain must hold in all of them."""
         other = self.copy()
-        other.all = other.all[:most]
-        other._most = most
+        other.all = other.all[:max_scenarios]
+        other._max_scenarios = max_scenarios
         other._rescale()
         return other
 
@@ -280,13 +280,13 @@ class Scenarios:
         self._rescale()
 
     @property
-    def most(self) -> int:
+    def max_scenarios(self) -> int:
         """How many scenarios are kept at most."""
-        return self._most
+        return self._max_scenarios
 
-    def limit(self, most: int) -> None:
+    def limit(self, max_scenarios: int) -> None:
         """Split into so many at most from now on."""
-        self._most = most
+        self._max_scenarios = max_scenarios
 
     @property
     def likeliest(self) -> Scenario:
@@ -365,9 +365,9 @@ class Scenarios:
         return np.array(
             [
                 percent_of_allocatable(
-                    item.usage, item.after_termination.pod_count - self._leaving, self._allocatable
+                    scenario.usage, scenario.after_termination.pod_count - self._leaving, self._allocatable
                 )
-                for item in self.all
+                for scenario in self.all
             ]
         )
 
@@ -408,20 +408,20 @@ class Scenarios:
         """Follow every branch of every scenario, or as many as may be kept."""
         ways = [
             (scenario, way, scenario.chance * way.chance)
-            for scenario, found in zip(self.all, branches, strict=True)
-            for way in found
+            for scenario, of_scenario in zip(self.all, branches, strict=True)
+            for way in of_scenario
         ]
-        if len(ways) > max(self._most, len(self.all)):
+        if len(ways) > max(self._max_scenarios, len(self.all)):
             ways = self._fullest_and_some(ways, pod_usage)
             self.are_some = True
         split: list[Scenario] = []
         followed: set[int] = set()
         for scenario, way, chance in ways:
-            one = scenario.copy() if id(scenario) in followed else scenario
+            course = scenario.copy() if id(scenario) in followed else scenario
             followed.add(id(scenario))
-            split.append(one)
-            one.chance = chance
-            one.starts = way.starts
+            split.append(course)
+            course.chance = chance
+            course.starts = way.starts
         self.all = split
         return [way.node for _, way, _ in ways]
 
@@ -435,29 +435,31 @@ class Scenarios:
         after = percent_of_allocatable(usage, count, self._allocatable[rows])
         fullness = np.where(rows < 0, 0.0, np.nan_to_num(after, nan=np.inf).max(axis=1))
         order = np.argsort(-fullness, kind="stable")
-        most = max(self._most, len(self.all))
-        fullest = np.sort(order[: most // 2])
-        rest = np.sort(order[most // 2 :])
+        max_ways = max(self._max_scenarios, len(self.all))
+        fullest = np.sort(order[: max_ways // 2])
+        less_full = np.sort(order[max_ways // 2 :])
         chance = np.array([each for _, _, each in ways])
-        edges = np.cumsum(chance[rest])
-        wanted = most - len(fullest)
-        at = edges.searchsorted((np.arange(wanted) + 0.5) / wanted * edges[-1])
-        standing = Counter(rest[np.minimum(at, len(rest) - 1)].tolist())
-        share = float(edges[-1]) / wanted
-        chances = {one: float(chance[one]) for one in fullest.tolist()}
-        chances |= {one: share * times for one, times in standing.items()}
-        return [(*ways[one][:2], chances[one]) for one in sorted(chances)]
+        edges = np.cumsum(chance[less_full])
+        remaining = max_ways - len(fullest)
+        at = edges.searchsorted((np.arange(remaining) + 0.5) / remaining * edges[-1])
+        standing = Counter(less_full[np.minimum(at, len(less_full) - 1)].tolist())
+        share = float(edges[-1]) / remaining
+        chances = {index: float(chance[index]) for index in fullest.tolist()}
+        chances |= {index: share * times for index, times in standing.items()}
+        return [(*ways[index][:2], chances[index]) for index in sorted(chances)]
 
     def place_pending(self, pod: int, placements: Sequence[Placement], request: FloatArray) -> None:
         """Bind a Pending pod in each scenario where it fits; ``request`` is what it will use."""
         nodes = len(self._allocatable)
         landings = [
-            mean_of([found], nodes, item.starts) if found.chance.any() else NO_LANDING
-            for item, found in zip(self.all, placements, strict=True)
+            mean_of([placement], nodes, scenario.starts) if placement.chance.any() else NO_LANDING
+            for scenario, placement in zip(self.all, placements, strict=True)
         ]
         branches = [
-            branches_of([found], item.starts) if found.chance.any() else (Branch(NOWHERE, 1.0, item.starts),)
-            for item, found in zip(self.all, placements, strict=True)
+            branches_of([placement], scenario.starts)
+            if placement.chance.any()
+            else (Branch(NOWHERE, 1.0, scenario.starts),)
+            for scenario, placement in zip(self.all, placements, strict=True)
         ]
         self.bind_pending(pod, self.land(landings, branches, request), request)
 
@@ -473,7 +475,7 @@ class Scenarios:
 
     def nominate(self, pod: int, nodes: IntArray) -> None:
         """Keep room for a Pending pod on one of these nodes, scenario by scenario on another one."""
-        if len(nodes) > 1 and len(self.all) == 1 < self._most:
+        if len(nodes) > 1 and len(self.all) == 1 < self._max_scenarios:
             self.split()
         for at, scenario in enumerate(self.all if len(nodes) else ()):
             for state in (scenario.while_terminating, scenario.after_termination):
@@ -501,5 +503,5 @@ class Scenarios:
 
     def split(self) -> None:
         """Split one scenario into as many as are kept."""
-        self.all[0].chance /= self._most
-        self.all += [self.all[0].copy() for _ in range(self._most - 1)]
+        self.all[0].chance /= self._max_scenarios
+        self.all += [self.all[0].copy() for _ in range(self._max_scenarios - 1)]

@@ -87,12 +87,12 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
         by_name.update(dict.fromkeys(scheduler.configuration.scheduler_names, of_all_profiles))
     of_strangers = _Predictability(inputs.schedulers[0], inputs)
     gangs = _gangs(snapshot.pods)
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         predictability = by_name.get(pod.scheduler_name, of_strangers)
         if why := predictability.why_not(pod, gangs.get(index, "")):
-            found[index] = why
-    return found
+            reasons[index] = why
+    return reasons
 
 
 class _Predictability:
@@ -187,8 +187,8 @@ def _forgot_at(scheduler: SchedulerFacts, now: float) -> set[float]:
     start = scheduler.start
     if start is None or start.at is None:
         return set()
-    found = (last_forgot_at(start.at, at) for at in (now, now + _PLAN_SECONDS))
-    return {at for at in found if at is not None}
+    forgot_at = (last_forgot_at(start.at, at) for at in (now, now + _PLAN_SECONDS))
+    return {at for at in forgot_at if at is not None}
 
 
 def _query_reason(
@@ -215,7 +215,7 @@ class _SettledRules:
     def __init__(self, objects: ObjectsRead, snapshot: Snapshot) -> None:
         self._objects = objects
         drivers = snapshot.recording.records(CSI_DRIVERS) if objects.has(CSI_DRIVERS) else None
-        asked = drivers is None or any(item.spec.prevent_pod_scheduling_if_missing for item in drivers)
+        asked = drivers is None or any(driver.spec.prevent_pod_scheduling_if_missing for driver in drivers)
         self._always = () if asked else (VOLUME_LIMIT_SCALING,)
 
     def of(self, pod: PodClass) -> tuple[Rule, ...]:
@@ -279,14 +279,14 @@ def _resources_of_device_classes(snapshot: Snapshot) -> Mapping[str, str] | None
     listing = snapshot.recording.listings.get(DEVICE_CLASSES.plural)
     if listing is None or listing.malformed:
         return None
-    found: dict[str, str] = {}
-    for item in listing.records:
-        if isinstance(item, DeviceClass):
-            name = item.metadata.name
-            found[f"{DEVICE_CLASS_PREFIX}{name}"] = name
-            if item.spec.extended_resource_name:
-                found[item.spec.extended_resource_name] = name
-    return found
+    by_resource: dict[str, str] = {}
+    for device_class in listing.records:
+        if isinstance(device_class, DeviceClass):
+            name = device_class.metadata.name
+            by_resource[f"{DEVICE_CLASS_PREFIX}{name}"] = name
+            if device_class.spec.extended_resource_name:
+                by_resource[device_class.spec.extended_resource_name] = name
+    return by_resource
 
 
 def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration) -> str:
@@ -327,9 +327,9 @@ class ProfileSchedulers:
             making = _Making(scheduler, number, views.index(_view_of(scheduler)))
             own = PluginInputs.of(inputs.snapshot, scheduler.view, scheduler.release)
             earlier = scheduler.stale_views or (scheduler.view,)
-            stale = [item for view in earlier for item in replace(own, view=view).with_stale_windows]
+            stale = [older for view in earlier for older in replace(own, view=view).with_stale_windows]
             stale += [
-                replace(item, forgot_at=at) for at in _forgot_at(scheduler, inputs.now) for item in stale
+                replace(older, forgot_at=at) for at in _forgot_at(scheduler, inputs.now) for older in stale
             ]
             for profile in scheduler.configuration.profiles:
                 name = profile.scheduler_name
@@ -408,7 +408,7 @@ class ProfileSchedulers:
 
         A rule that names no plugins means those that look at load or pod counts.
         """
-        found: dict[str, RuleScore] = {}
+        by_rule: dict[str, RuleScore] = {}
         for rule in self.inputs.policy.hot_nodes.every_rule:
             if not isinstance(rule, ScoreRule):
                 continue
@@ -422,8 +422,8 @@ class ProfileSchedulers:
                 described = configuration.plugins
                 scored = frozenset[str]().union(*(described[name].scored_resources for name in enabled))
                 score = RuleScore(enabled, scores.known_mean_of(enabled), scored)
-                found.setdefault(score_key(rule), score)
-        return found
+                by_rule.setdefault(score_key(rule), score)
+        return by_rule
 
     def node_scores(self) -> NodeScores | None:
         """All score plugins of the first profile that acts, for a plain pod; None where it has none."""
@@ -458,7 +458,9 @@ class ProfileSchedulers:
         pod_classes = pod_classes[own[pod_classes]] if len(pod_classes) else pod_classes
 
         def median(resource: str) -> int:
-            requested = np.array([item.incoming.get(resource, 0) for item in classes.requests], np.int64)
+            requested = np.array(
+                [request.incoming.get(resource, 0) for request in classes.requests], np.int64
+            )
             return int(np.median(requested[pod_classes])) if len(pod_classes) else 0
 
         cpu = median("cpu")
@@ -506,10 +508,10 @@ class _Making(msgspec.Struct, frozen=True):
     ) -> tuple[Scheduler, ...]:
         """A profile's scheduler by each of the other inputs by which it sees nodes differently."""
         different = [ours]
-        for item in others:
-            if all(sees_otherwise(self.facts.configuration, profile, before, item) for before in different):
-                different.append(item)
-        return tuple(self.make(profile, item) for item in different[1:])
+        for other in others:
+            if all(sees_otherwise(self.facts.configuration, profile, before, other) for before in different):
+                different.append(other)
+        return tuple(self.make(profile, other) for other in different[1:])
 
 
 def sees_otherwise(

@@ -52,9 +52,9 @@ class Spread:
         self._workloads = workloads
         self._pods = pods
         keys = [zone_key(node.metadata.labels or {}) for node in nodes.records]
-        known = sorted({key for key in keys if any(key)})
-        self._zone: IntArray = np.array([known.index(key) if any(key) else -1 for key in keys], np.int64)
-        self._zones = len(known)
+        zones = sorted({key for key in keys if any(key)})
+        self._zone: IntArray = np.array([zones.index(key) if any(key) else -1 for key in keys], np.int64)
+        self._zones = len(zones)
         self._first_of: dict[str, tuple[IntArray, frozenset[int]]] = {}  # see ``_first``
 
     def lost(self, state: ClusterState, pod: PodRow, source: NodeRow, rows: IntArray) -> LostSpread:
@@ -121,24 +121,24 @@ class SpreadChanges(msgspec.Struct, frozen=True):
     @property
     def helps(self) -> bool:
         """Whether fewer moves are left to do for a constraint."""
-        return any(item.more < 0 for item in self.each)
+        return any(change.more < 0 for change in self.each)
 
     @property
     def again(self) -> bool:
         """Whether the pod would have to move again for one."""
-        return any(item.again for item in self.each)
+        return any(change.again for change in self.each)
 
     @property
     def evens(self) -> bool:
         """Whether pods of one are spread more evenly, of none less so, and no other has too many there."""
-        worse = any(item.uneven > 0 or (item.again and not item.uneven) for item in self.each)
-        return any(item.uneven < 0 for item in self.each) and not worse
+        worse = any(change.uneven > 0 or (change.again and not change.uneven) for change in self.each)
+        return any(change.uneven < 0 for change in self.each) and not worse
 
     @property
     def spoils(self) -> bool:
         """Whether more is left to do for one, or as much and pods are spread less evenly."""
-        less_even = any(item.uneven > 0 for item in self.each) and not self.helps
-        return less_even or any(item.more > 0 for item in self.each)
+        less_even = any(change.uneven > 0 for change in self.each) and not self.helps
+        return less_even or any(change.more > 0 for change in self.each)
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
@@ -159,11 +159,11 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
     def lacks(self) -> str:
         """That there are fewer domains than it asks for, in words; empty where there are enough."""
         few = len(self.counter.populated)
-        wanted = self.counter.constraint
-        if few >= wanted.min_domains:
+        constraint = self.counter.constraint
+        if few >= constraint.min_domains:
             return ""
-        domains = f"{counted(few, 'domain')} of {wanted.topology_key}"
-        return f"pods of {self.counter.namespace} have {domains}, minDomains {wanted.min_domains}"
+        domains = f"{counted(few, 'domain')} of {constraint.topology_key}"
+        return f"pods of {self.counter.namespace} have {domains}, minDomains {constraint.min_domains}"
 
     def moves_left(self, counts: IntArray) -> int:
         """The fewest moves after which it holds; ``counts`` is (domains + 1,) matching pods."""
@@ -193,19 +193,19 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
 
         def coming_to(domain: int) -> tuple[int, int]:
             counts[domain] += domain >= 0
-            found = self.moves_left(counts), int(counts @ counts)
+            left_and_uneven = self.moves_left(counts), int(counts @ counts)
             counts[domain] -= domain >= 0
-            return found
+            return left_and_uneven
 
         domains = np.where(self.counts_on(rows) & bool(comes), values[rows], -1)
         alike = np.where(domains >= 0, counts[domains], -1).tolist()  # domains with as many pods are alike
-        found: dict[int, SpreadChange] = {}
+        by_count: dict[int, SpreadChange] = {}
         for domain, number in zip(domains.tolist(), alike, strict=True):
-            if number not in found:
+            if number not in by_count:
                 left, uneven = coming_to(domain)
                 again = domain >= 0 and coming_to(emptiest)[0] < left
-                found[number] = SpreadChange(left - before, again, (uneven - squares) * bool(before))
-        return [found[number] for number in alike]
+                by_count[number] = SpreadChange(left - before, again, (uneven - squares) * bool(before))
+        return [by_count[number] for number in alike]
 
     def why_move(self, state: ClusterState, node: NodeRow) -> str:
         """That one pod fewer on a node, and more in the emptiest domain, would bring it closer to holding."""
@@ -250,7 +250,7 @@ class SpreadConstraints:
                 defaults or pod.spec.topology_spread_constraints
             ) and pod.scheduler_name in schedulers.by_name:
                 self._classes.setdefault(pod.namespace, []).append(pod_class)
-        self._found: dict[str, Sequence[SpreadConstraint]] = {}
+        self._by_namespace: dict[str, Sequence[SpreadConstraint]] = {}
 
     def all(self) -> Iterator[SpreadConstraint]:
         """Those of every namespace."""
@@ -259,9 +259,9 @@ class SpreadConstraints:
 
     def of(self, namespace: str) -> Sequence[SpreadConstraint]:
         """Those of a namespace."""
-        if namespace not in self._found:
-            self._found[namespace] = tuple(self._find(self._classes.get(namespace, ())))
-        return self._found[namespace]
+        if namespace not in self._by_namespace:
+            self._by_namespace[namespace] = tuple(self._find(self._classes.get(namespace, ())))
+        return self._by_namespace[namespace]
 
     def counters_of(self, state: ClusterState, pod_class: int) -> Mapping[int, int]:
         """The counters in which pods of a class count, and how often."""
@@ -275,12 +275,13 @@ class SpreadConstraints:
         """(nodes,) what it does that a pod is replaced on each of the ``rows``."""
         leaves = {} if state.terminating[pod] else self.counters_of(state, state.pod_class[pod])
         comes = self.counters_of(state, replacement)
-        found = [
-            item.changes(state, source, rows, leaves.get(at, 0), comes.get(at, 0))
-            for item in self.of(state.classes[replacement].namespace)
-            if (at := item.counter.counter) in leaves or at in comes
+        by_constraint = [
+            constraint.changes(state, source, rows, leaves.get(at, 0), comes.get(at, 0))
+            for constraint in self.of(state.classes[replacement].namespace)
+            if (at := constraint.counter.counter) in leaves or at in comes
         ]
-        return [SpreadChanges(each) for each in zip(*found, strict=True)] or [SpreadChanges()] * len(rows)
+        changes = [SpreadChanges(each) for each in zip(*by_constraint, strict=True)]
+        return changes or [SpreadChanges()] * len(rows)
 
     def _find(self, classes: Iterable[int]) -> Iterator[SpreadConstraint]:
         state = self._schedulers.state

@@ -149,7 +149,7 @@ def test_each_landing_of_a_wave_holds_with_all_its_taints_and_none_of_them_could
     planner = Planner(steering(seed, version))
     prepared = planner.prepared
     found = planner.decided
-    builder = found.builder.anew(prepared, found.scenarios.most)
+    builder = found.builder.anew(prepared, found.scenarios.max_scenarios)
     names = prepared.nodes.names
     tainted_waves = 0
     for wave in sorted({move.wave for move in found.moves}):
