@@ -138,6 +138,7 @@ def read_planners(
             watched = PlanProgress(options.progress, inputs.policy.limits.per_run, ensure_wanted)
             planner_options = PlannerOptions(
                 ignore_coverage=options.ignore_coverage,
+                remembers_runs=api is None or not runs_in_a_cluster(),
                 ensure_wanted=watched.on_placement,
                 on_move=watched.on_move,
             )

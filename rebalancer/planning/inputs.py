@@ -238,6 +238,9 @@ class PlannerOptions(msgspec.Struct, frozen=True, eq=False):
     ignore_coverage: bool = False
     # Whether the plan says what keeps nodes hot, and what a raised limit would give: no replay reads that.
     explains: bool = True
+    # Whether the run that is planned for knows of earlier ones. One in the cluster that names no state never
+    # does, and counts each hot node as hot in enough runs.
+    remembers_runs: bool = True
     # Called before each placement; what it raises, because nobody waits for a plan any longer, gives it up.
     ensure_wanted: Callable[[], object] = _is_wanted
     # Called with the number of moves of a plan that has just got one more, for somebody who watches it grow.

@@ -341,6 +341,7 @@ class Plan(Answer, frozen=True):
     closed_seconds: float = 0.0  # how long that stays once they are empty
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     protects_nothing: tuple[str, ...] = ()  # protections of the policy that match nothing: a run refuses
+    runs: str = ""  # in which runs its moves are made, where it is not the next one; else empty
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()  # why a run would not act on it, besides what protects nothing
     # Sentences on the whole plan: how many decisions of the scheduler landed as computed, if that is known.

@@ -35,6 +35,7 @@ from rebalancer.planning.plan import NOTHING_YET, Move, Plan, Progress
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.required_runs import later_run
 from rebalancer.planning.search import search
 from rebalancer.planning.strategies import may_close_nodes, strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
@@ -136,6 +137,14 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The same under another policy, without a word on what keeps nodes hot."""
         inputs = replace(self.inputs, policy=policy)
         return replace(self, inputs=inputs, options=replace(self.options, explains=False))
+
+    def in_later_run(self, plan: Plan) -> str:
+        """Which run after this one would move what its ``plan`` leaves, as nodes were hot too briefly."""
+
+        def plan_of(inputs: PlanningInputs) -> Plan:
+            return replace(self, inputs=inputs, options=replace(self.options, explains=False)).plan()
+
+        return later_run(self.inputs, plan, plan_of)
 
     def for_nodes(self) -> Planner:
         """The same for a reader who asks how loaded the nodes are and not what would move."""

@@ -42,6 +42,7 @@ from rebalancer.planning.plan import (
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.remedies import remedy
+from rebalancer.planning.required_runs import assumed_runs
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.unmatched_settings import unmatched_protections
 from rebalancer.planning.unverified_schedulers import not_acted_on
@@ -60,25 +61,26 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
     strategies = {item.name: item for item in searched}
     cleanups, finished_kept = FinishedPods(prepared.eviction, searched).cleanups()
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
+    measured = inputs.state.agreement if inputs.state is not None else None
+    moves = tuple(as_move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves)
+    runs = assumed_runs(inputs, moves) if prepared.options.remembers_runs else ""
     warnings = (
-        *(*inputs.warnings, *of_plan(prepared)),
+        *(*inputs.warnings, *of_plan(prepared, says_runs=bool(runs))),
         *(of_landings(decided.scenarios) if prepared.options.explains else ()),
     )
-    measured = inputs.state.agreement if inputs.state is not None else None
     return Plan(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
         inputs=inputs.digest,
         now=times.render(inputs.now),
-        moves=tuple(
-            as_move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves
-        ),
+        moves=moves,
         cleanups=cleanups,
         nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(
             sorted((*kept, *finished_kept), key=lambda item: (item.node, item.pod.namespace, item.pod.name))
         ),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
+        runs=runs,
         warnings=sentences(warnings),
         refusals=_refusals(prepared, decided, warnings),
         protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),

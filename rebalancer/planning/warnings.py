@@ -300,8 +300,11 @@ def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
         )
 
 
-def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
-    """The warnings that need the model of the scheduler and the places of the Pending pods."""
+def of_plan(prepared: PreparedInputs, *, says_runs: bool = False) -> Iterator[PlanWarning]:
+    """The warnings that need the model of the scheduler and the places of the Pending pods.
+
+    ``says_runs``: the plan says by itself in how many runs a node has to be hot.
+    """
     inputs = prepared.inputs
     if prepared.options.ignore_coverage:
         coverage = coverage_of(inputs).share
@@ -313,11 +316,11 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
                 "a run would refuse to act",
             )
     yield from _score_rules(prepared)
-    yield from _about(About.LOAD, _of_figures(prepared))
+    yield from _about(About.LOAD, _of_figures(prepared, says_runs=says_runs))
     yield from _about(About.PODS, _of_pods(prepared))
 
 
-def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
+def _of_figures(prepared: PreparedInputs, *, says_runs: bool) -> Iterator[str]:
     """Warns of nodes without a figure, of figures that contradict, and of a state that was not given."""
     inputs = prepared.inputs
     nodes_without_figure = int(np.count_nonzero(~inputs.load.known))
@@ -325,20 +328,20 @@ def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
         nodes_have = counted(nodes_without_figure, "node has", "nodes have")
         yield f"{nodes_have} no fresh load figure: neither hot nor a landing to count on"
     if inputs.state is None:
-        yield from _without_state(inputs.policy)
+        yield from _without_state(inputs.policy, says_runs=says_runs)
     yield from _figures_that_differ(inputs)
     leaving = leaving_load(inputs, prepared.hotness, prepared.eviction.leaving)
     for node, sentence in leaving.items():
         yield f"{node}: {sentence}"
 
 
-def _without_state(policy: RebalancePolicy) -> Iterator[str]:
+def _without_state(policy: RebalancePolicy, *, says_runs: bool) -> Iterator[str]:
     """What of the policy needs the state of earlier runs."""
     if policy.limits.rates:
         rates = " and ".join(policy.limits.rates)
         yield f"no state of earlier runs: what they evicted is not counted against {rates}"
     runs = policy.hot_nodes.for_runs
-    if runs > 1 and policy.hot_nodes.every_rule:
+    if runs > 1 and policy.hot_nodes.every_rule and not says_runs:
         yield f"no state of earlier runs: hot nodes count as hot in {runs} runs (hotNodes.forRuns)"
 
 

@@ -242,7 +242,8 @@ class Run(msgspec.Struct, eq=False, dict=True):
         self._api = api.until(Deadline(self._end, stop=stop))
         # What a wave needs before it begins is of no use after the last one may begin.
         self._reading_api = api.until(Deadline(last_wave_at, stop=stop))
-        self._store = state_store(self._options, self._api, acts=not self._run_options.dry_run)
+        # A dry run decides by the state of the run that it announces, though that may not be there yet.
+        self._store = state_store(self._options, self._api, acts=True)
         self.id = uuid.uuid4().hex
 
     def finish(self) -> tuple[Plan, Outcomes]:
@@ -301,6 +302,10 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
         def plan() -> _Planned:
             planned = _planned(planner)
+            if self._run_options.dry_run:
+                planned = replace(
+                    planned, plan=replace(planned.plan, runs=planner.in_later_run(planned.plan))
+                )
             self._show_plan(planned.plan)
             return planned
 
@@ -310,7 +315,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
         ensure_protections(planned.inputs.policy, planned.inputs.snapshot)
         _refuse_unverified(planned.inputs, planned.plan)
         rates = " and ".join(self._policy.limits.rates)
-        if rates and memory.before is None and not self._run_options.dry_run:
+        if rates and memory.before is None:
             raise SafetyError(
                 f"limits: {rates} count what earlier runs evicted, and this run has no state of them",
                 hint="name one with --state or --state-config-map",

@@ -285,6 +285,8 @@ def _show_plan(
     intent = intent_words(plan, plan.source)
     if not ask:
         LOGGER.info("%s %s", "would evict" if dry_run else "evicts", intent)
+        if plan.runs:
+            LOGGER.info("%s", plan.runs)
 
     if output.format in TABLES and not output.no_headers:
         target = console()

@@ -436,6 +436,8 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     lines.headline("Plan: ", headline, colour)
     for sentence in plan.protects_nothing:
         lines.labelled("PROTECTS NOTHING: ", f"{sentence}; a run refuses to act", "red", "bold red")
+    if plan.runs:
+        lines.labelled("runs     ", words(plan.runs), "yellow", "bold yellow")
     unknown = plan.node_count - plan.known_count
     nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count:,}"
     nodes += f", {plan.not_measured}" if plan.not_measured else ""

@@ -58,6 +58,27 @@ def test_the_dry_run_is_the_run(cluster: HotCluster) -> None:
     assert moves == [(item["move"]["pod"]["name"], item["move"]["from"]) for item in outcomes["outcomes"]]
 
 
+@pytest.mark.parametrize("earlier_runs", [0, 1])
+def test_a_dry_run_decides_as_the_run_right_after_it_and_says_what_a_later_one_would_move(
+    cluster: HotCluster, earlier_runs: int
+) -> None:
+    cluster.policy = cluster.policy.replace("  forRuns: 1", "  forRuns: 2")
+    assert "forRuns: 2" in cluster.policy
+    planned = json.loads(cluster.start("plan", "-o", "json").stdout)
+    for _ in range(earlier_runs):
+        cluster.run()
+    dry = cluster.start("run", "--dry-run")
+    states = list(Path(os.environ["XDG_STATE_HOME"]).glob("rebalancer/*.json"))
+    _, outcomes = cluster.run()
+
+    assert (outcomes["outcomes"], cluster.evicted()) == ([], 0)
+    assert "Outcome: nothing was evicted" in dry.stdout
+    words = " ".join(dry.stdout.split())
+    assert f"that finds them still hot would move {len(planned['moves'])} pods" in words
+    assert len(states) == earlier_runs  # a dry run leaves none
+    assert "hot in 2 runs 7m30s apart; the next is the first" in planned["runs"]
+
+
 @pytest.mark.parametrize("where", ["file", "config map"])
 def test_a_plan_with_the_runs_state_shows_exactly_the_moves_that_the_run_makes(
     cluster: HotCluster, where: str

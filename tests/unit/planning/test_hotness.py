@@ -5,13 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
 from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
+from rebalancer.planning.inputs import PlannerOptions
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
@@ -383,10 +387,68 @@ def test_a_node_hot_in_enough_runs_is_cooled() -> None:
     assert moved(hot_once(RunState(hot_streaks={"hot": 1})))
 
 
-def test_without_a_state_enough_runs_are_assumed_and_the_plan_warns() -> None:
+def test_without_a_state_a_plan_shows_what_comes_after_enough_runs_and_that_the_next_is_the_first() -> None:
     plan = hot_once(None)
     assert moved(plan)
+    which = "this move once its node is" if len(plan.moves) == 1 else "these moves once nodes are"
+    assert plan.runs == f"run makes {which} hot in 2 runs 7m30s apart; the next is the first"
+    assert not [warning for warning in plan.warnings if "hotNodes.forRuns" in warning]
+    assert hot_once(RunState(hot_streaks={"hot": 1})).runs == ""
+
+
+def test_a_run_that_never_knows_of_earlier_ones_counts_each_hot_node_and_the_plan_warns() -> None:
+    nodes = [a_node("hot"), a_node("cool")]
+    inputs = planning_inputs(nodes, [a_workload("web", ["hot"] * 4, cpu="950m")], policy=FOR_TWO_RUNS)
+    plan = Planner(inputs, options=PlannerOptions(remembers_runs=False)).plan()
+    assert (bool(plan.moves), plan.runs) == (True, "")
     assert "no state of earlier runs: hot nodes count as hot in 2 runs (hotNodes.forRuns)" in plan.warnings
+
+
+@pytest.mark.parametrize(
+    ("state", "policy", "said"),
+    [
+        (
+            RunState(),
+            FOR_TWO_RUNS,
+            "hot in 1 of 2 required runs, with this one; a run at least 7m30s after this one",
+        ),
+        (
+            RunState(hot_streaks={"hot": 1}, hot_counted_at=-60.0),
+            FOR_TWO_RUNS,
+            "hot in 1 of 2 required runs; a run in 7 min or later",
+        ),
+        (
+            RunState(),
+            a_policy(hotNodes={"forRuns": 4}),
+            "hot in 1 of 4 required runs, with this one; the last of 3 further runs at least 7m30s apart,",
+        ),
+    ],
+)
+def test_a_plan_of_a_run_says_which_later_run_moves_what_it_leaves(
+    state: RunState, policy: RebalancePolicy, said: str
+) -> None:
+    nodes = [a_node("hot"), a_node("cool")]
+    pods = [a_workload("web", ["hot"] * 4, cpu="950m")]
+    moment = planning_inputs(nodes, pods, policy=policy).now
+    if state.hot_counted_at < 0:
+        state = replace(state, hot_counted_at=moment + state.hot_counted_at)
+    planner = Planner(planning_inputs(nodes, pods, policy=policy, state=state))
+    plan = planner.plan()
+    enough = replace(state, hot_streaks={"hot": 9}, hot_counted_at=0.0)
+    then = plan_of(planning_inputs(nodes, pods, policy=policy, state=enough))
+    moves = counted(len(then.moves), "pod")
+    assert (plan.moves, bool(then.moves)) == ((), True)
+    assert planner.in_later_run(plan) == (
+        f"hot nodes wait: {said} that finds them still hot would move {moves}"
+    )
+
+
+def test_of_a_later_run_that_moves_nothing_either_nothing_is_said() -> None:
+    nodes = [a_node("hot"), a_node("cool")]
+    policy = a_policy(hotNodes={"forRuns": 2}, evictable={"podSelector": {"matchLabels": {"tier": "other"}}})
+    pods = [a_workload("web", ["hot"] * 4, cpu="950m")]
+    planner = Planner(planning_inputs(nodes, pods, policy=policy, state=RunState()))
+    assert planner.in_later_run(planner.plan()) == ""
 
 
 def test_a_protection_is_reported_before_the_hot_streak() -> None:

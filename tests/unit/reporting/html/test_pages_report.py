@@ -111,6 +111,12 @@ def test_a_report_says_whether_the_scheduler_decides_as_computed() -> None:
     assert f"note {said}" in Page(report(replace(a_plan(), notes=(said,)))).words
 
 
+def test_a_report_says_first_in_which_runs_its_moves_are_made() -> None:
+    said = "a run makes these moves once their nodes were hot in 2 runs"
+
+    assert f"runs {said} cluster" in Page(report(replace(a_plan(), runs=said))).words
+
+
 def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:
     spread = replace(a_move("spread-0"), strategy="duplicates", gain={})
     text = " ".join(Page(report(a_plan(moves=(spread,)))).text.split())

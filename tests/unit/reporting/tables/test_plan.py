@@ -141,6 +141,13 @@ def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
     assert "benefit" not in plan_table(a_plan(moves=(), benefit=a_benefit())).plain
 
 
+def test_in_which_runs_the_moves_are_made_is_said_right_below_the_headline() -> None:
+    said = "a run makes these moves once their nodes were hot in 2 runs"
+    lines = plan_table(replace(a_plan(), runs=said)).plain.splitlines()
+
+    assert lines[1] == f"runs     {said}"
+
+
 def test_nodes_with_a_soft_taint_are_named_by_wave_and_counted_where_there_are_many() -> None:
     def steered(*waves: Sequence[str], everything: bool = False) -> str:
         moves = [
