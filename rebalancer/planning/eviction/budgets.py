@@ -74,7 +74,9 @@ class Budgets:
         self._budgets: list[Budget] = []
         self._filed: SelectorIndex[int] = SelectorIndex()  # of numbers of budgets
         self._unreadable: dict[str, str] = {
-            item.namespace: str(item) for item in snapshot.malformed if item.kind == "PodDisruptionBudget"
+            malformed.namespace: str(malformed)
+            for malformed in snapshot.malformed
+            if malformed.kind == "PodDisruptionBudget"
         }
         for record in snapshot.budgets or ():
             try:
@@ -95,23 +97,25 @@ class Budgets:
     def of(self, row: int) -> tuple[Budget, ...]:
         """The budgets that match a pod."""
         pod_class = int(self._pods.pod_class[row])
-        found = self._matched.get(pod_class)
-        if found is None:
+        matched = self._matched.get(pod_class)
+        if matched is None:
             pod = self._pods.classes[pod_class]
             candidates = sorted(self._filed.candidates(pod.namespace, pod.labels))
             budgets = [self._budgets[number] for number in candidates]
-            found = tuple(budget for budget in budgets if budget.matches(pod.labels))
-            self._matched[pod_class] = found
-        return found
+            matched = tuple(budget for budget in budgets if budget.matches(pod.labels))
+            self._matched[pod_class] = matched
+        return matched
 
     def spent_by(self, row: int) -> tuple[Budget, ...]:
         """The budgets of which evicting a pod spends one; none where the API lets an unready pod go so."""
         budgets = self.of(row)
-        if not self._pods.ready[row] and all(item.always_allow_unready or item.healthy for item in budgets):
+        if not self._pods.ready[row] and all(
+            budget.always_allow_unready or budget.healthy for budget in budgets
+        ):
             return ()
         return budgets
 
 
 def exhausted(budgets: Iterable[Budget], spent: Mapping[str, int]) -> Budget | None:
     """The first of these that allows no further disruption in a wave, which ``spent`` so many by name."""
-    return next((item for item in budgets if spent.get(item.name, 0) >= item.allowed), None)
+    return next((budget for budget in budgets if spent.get(budget.name, 0) >= budget.allowed), None)

@@ -49,11 +49,11 @@ class ForeignEvictions:
         self._of_name: dict[tuple[str, str], str] = {}  # of objects that give no uid
         self._of_namespace: dict[str, str] = {}  # of objects that cannot be read: any pod may be meant
         for kind in _KINDS:
-            for item in recording.records(kind):
-                found = (condition(item.status.conditions, kind) for kind in _OVER)
-                over = any(entry is not None and entry.status == "True" for entry in found)
-                if not over and item.spec.intent != _WITHDRAWN:
-                    self._add(kind, item)
+            for request in recording.records(kind):
+                conditions = (condition(request.status.conditions, kind) for kind in _OVER)
+                over = any(entry is not None and entry.status == "True" for entry in conditions)
+                if not over and request.spec.intent != _WITHDRAWN:
+                    self._add(kind, request)
             listing = recording.listings.get(kind.plural)
             for broken in listing.malformed if listing is not None else ():
                 why = f"{kind.name} {broken.name} of its namespace cannot be read"
@@ -64,16 +64,16 @@ class ForeignEvictions:
         """Whether anybody asks for the eviction of any pod."""
         return bool(self._of_uid or self._of_name or self._of_namespace)
 
-    def _add(self, kind: Kind, item: EvictionRequest) -> None:
-        pod = item.spec.target.pod
+    def _add(self, kind: Kind, request: EvictionRequest) -> None:
+        pod = request.spec.target.pod
         if pod is None:
             return
-        by = f" by {item.spec.requester[:100]}" if item.spec.requester else ""
-        why = f"{kind.name} {item.metadata.name} asks for its eviction{by}"
+        by = f" by {request.spec.requester[:100]}" if request.spec.requester else ""
+        why = f"{kind.name} {request.metadata.name} asks for its eviction{by}"
         if pod.uid:
             self._of_uid.setdefault(pod.uid, why)
         else:
-            self._of_name.setdefault((item.metadata.namespace, pod.name), why)
+            self._of_name.setdefault((request.metadata.namespace, pod.name), why)
 
     def why_leaving(self, namespace: str, name: str, uid: str) -> str:
         """Which object asks for the eviction of this pod, or may do so, in words; empty when none does."""
@@ -136,13 +136,16 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
             moved_by_this_run=moved_by_this_run,
             claims=claims,
-            priority_classes={item.metadata.name: item.value for item in recording.records(PRIORITY_CLASSES)}
+            priority_classes={
+                priority_class.metadata.name: priority_class.value
+                for priority_class in recording.records(PRIORITY_CLASSES)
+            }
             if snapshot.has(PRIORITY_CLASSES)
             else None,
             ending_namespaces=frozenset(
-                item.metadata.name
-                for item in recording.records(NAMESPACES)
-                if item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING
+                namespace.metadata.name
+                for namespace in recording.records(NAMESPACES)
+                if namespace.metadata.deletion_timestamp is not None or namespace.status.phase == _TERMINATING
             ),
             unpredictable=unpredictable,
             load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).all(axis=1), np.bool_),
@@ -160,23 +163,23 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
         """
         pods = self.pods
         nodes = self.nodes
-        found = np.append(nodes.staying, False)[pods.node]
-        found &= pods.ready & ~pods.terminating & ~self.leaving & ~self.load_unknown
-        found &= self.inputs.now - pods.created >= self.policy.evictable.min_age
-        found &= np.array([self.workloads.makes_alike(pod.owner) for pod in pods.classes], np.bool_)[
+        ordinary = np.append(nodes.staying, False)[pods.node]
+        ordinary &= pods.ready & ~pods.terminating & ~self.leaving & ~self.load_unknown
+        ordinary &= self.inputs.now - pods.created >= self.policy.evictable.min_age
+        ordinary &= np.array([self.workloads.makes_alike(pod.owner) for pod in pods.classes], np.bool_)[
             pods.pod_class
         ]
-        found[self.workloads.newest_pods()] = False
-        found[[*pods.annotations, *pods.debugged_by]] = False
+        ordinary[self.workloads.newest_pods()] = False
+        ordinary[[*pods.annotations, *pods.debugged_by]] = False
         timed = (*self.policy.evictable.windows, *self.policy.evictable.blackouts)
-        if any(item.node_selector is not None for item in timed):
-            found[:] = False  # pods of a class on two nodes may leave them at different times
+        if any(period.node_selector is not None for period in timed):
+            ordinary[:] = False  # pods of a class on two nodes may leave them at different times
         own = self.inputs.own_pod.rpartition("/")[2]
-        found[[row for row, name in enumerate(pods.names) if name == own]] = False
+        ordinary[[row for row, name in enumerate(pods.names) if name == own]] = False
         if self.foreign_evictions.are_some:
             keys = zip(pods.namespaces, pods.names, pods.uids, strict=True)
-            found &= np.array([not self.foreign_evictions.why_leaving(*key) for key in keys], np.bool_)
-        return found
+            ordinary &= np.array([not self.foreign_evictions.why_leaving(*key) for key in keys], np.bool_)
+        return ordinary
 
     @property
     def recording(self) -> Recording:

@@ -51,10 +51,12 @@ class Quotas:
     def __init__(self, snapshot: Snapshot) -> None:
         self.read = snapshot.has(RESOURCE_QUOTAS)
         self._by_namespace: dict[str, list[records.ResourceQuota]] = defaultdict(list)
-        for item in snapshot.recording.records(RESOURCE_QUOTAS):
-            self._by_namespace[item.metadata.namespace].append(item)
+        for quota in snapshot.recording.records(RESOURCE_QUOTAS):
+            self._by_namespace[quota.metadata.namespace].append(quota)
         listing = snapshot.recording.listings.get(RESOURCE_QUOTAS.plural)
-        self._unreadable = {item.namespace: str(item) for item in listing.malformed} if listing else {}
+        self._unreadable = (
+            {malformed.namespace: str(malformed) for malformed in listing.malformed} if listing else {}
+        )
         self._usage: dict[PodClass, Mapping[str, Fraction]] = {}
         self._counted: dict[tuple[int, PodClass], _Counting] = {}  # by the id of a quota and the class
 
@@ -85,13 +87,13 @@ class Quotas:
         counting = self._counting(quota, pod)
         if leaving is None and counting.makes_claims:
             return "it counts claims, of which the replacement's ephemeral volumes make new ones"
-        for resource, wanted, used, left in counting.room:
+        for resource, amount, used, left in counting.room:
             left_beside = left
             for other in others:
                 left_beside -= self._in(quota, other, resource)
             if leaving is not None:
                 left_beside += self._in(quota, leaving, resource)
-            if wanted > left_beside:
+            if amount > left_beside:
                 beside = f", and this wave makes {len(others)} more beside it" if others else ""
                 place = "its replacement" if leaving is not None else "a second one"
                 words = f"{used} of {_text(quota, resource)} used{beside}"
@@ -162,25 +164,25 @@ class Quotas:
 
         A quota that could not be read admits none.
         """
-        found: list[tuple[int, str]] = []
+        rooms: list[tuple[int, str]] = []
         for quota in self._by_namespace.get(pod.namespace, ()):
             name = f"quota {quota.metadata.name}"
             try:
                 if not _selects(quota, pod.spec):
                     continue
-                wanted = self._usage_of(pod)
+                per_pod = self._usage_of(pod)
                 hard = _hard(quota)
                 used = {key: quantities.parse(text) for key, text in (quota.status.used or {}).items()}
             except ValueError:
-                found.append((0, f"{name} could not be read"))
+                rooms.append((0, f"{name} could not be read"))
                 continue
-            for resource in sorted(hard.keys() & wanted.keys()):
-                if wanted[resource] > 0:
+            for resource in sorted(hard.keys() & per_pod.keys()):
+                if per_pod[resource] > 0:
                     left = hard[resource] - used.get(resource, hard[resource])
                     words = (quota.status.used or {}).get(resource, "an unknown part")
                     words = f"{words} of {_text(quota, resource)} {resource} used"
-                    found.append((max(int(left // wanted[resource]), 0), f"{name}, {words}"))
-        return min(found, default=None)
+                    rooms.append((max(int(left // per_pod[resource]), 0), f"{name}, {words}"))
+        return min(rooms, default=None)
 
 
 def _hard(quota: records.ResourceQuota) -> dict[str, Fraction]:
@@ -203,14 +205,14 @@ def usage(spec: records.PodSpec) -> dict[str, Fraction]:
     """What a new pod counts for in each resource that quotas may limit: cores, bytes, counts."""
     requests = pod_amounts(spec, limits=False)
     limits = pod_amounts(spec, limits=True)
-    found = dict.fromkeys(("pods", "count/pods"), Fraction(1))
+    amounts = dict.fromkeys(("pods", "count/pods"), Fraction(1))
     for name, amount in requests.items():
         if name in _NATIVE or name.startswith("hugepages-"):
-            found[name] = amount
-        if name in found or "/" in name:
-            found[f"requests.{name}"] = amount
-    found |= {f"limits.{name}": limits[name] for name in _NATIVE if name in limits}
-    return found
+            amounts[name] = amount
+        if name in amounts or "/" in name:
+            amounts[f"requests.{name}"] = amount
+    amounts |= {f"limits.{name}": limits[name] for name in _NATIVE if name in limits}
+    return amounts
 
 
 def _missing(spec: records.PodSpec, required: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -237,7 +239,7 @@ def _selects(quota: records.ResourceQuota, spec: records.PodSpec) -> bool:
     selector = quota.spec.scope_selector
     requirements = [records.ScopeRequirement(scope, "Exists") for scope in quota.spec.scopes or ()]
     requirements += (selector.match_expressions if selector else None) or ()
-    return all(_matches(item, spec) for item in requirements)
+    return all(_matches(requirement, spec) for requirement in requirements)
 
 
 def _matches(requirement: records.ScopeRequirement, spec: records.PodSpec) -> bool:
@@ -270,9 +272,9 @@ def is_best_effort(spec: records.PodSpec) -> bool:
     )
     amounts = (
         given.get(name)
-        for item in asking
-        if item.resources is not None
-        for given in (item.resources.requests or {}, item.resources.limits or {})
+        for part in asking
+        if part.resources is not None
+        for given in (part.resources.requests or {}, part.resources.limits or {})
         for name in ("cpu", "memory")
     )
     return not any(text is not None and quantities.parse(text) > 0 for text in amounts)
@@ -284,5 +286,7 @@ def _affinity_terms(spec: records.PodSpec) -> Iterator[records.PodAffinityTerm]:
         if kind is not None:
             yield from kind.required or ()
             yield from (
-                item.pod_affinity_term for item in kind.preferred or () if item.pod_affinity_term is not None
+                weighted.pod_affinity_term
+                for weighted in kind.preferred or ()
+                if weighted.pod_affinity_term is not None
             )

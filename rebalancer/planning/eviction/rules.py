@@ -118,10 +118,10 @@ def namespace(context: EvictionContext, row: PodRow) -> str | NotMoved:
     if not evictable.namespaces.allows(namespace):
         return f"the policy leaves namespace {namespace} alone"
     selector = evictable.namespace_selector
-    known = context.inputs.snapshot.namespaces or {}
-    if selector is None or (namespace in known and selector.selects(known[namespace])):
+    labels_by_name = context.inputs.snapshot.namespaces or {}
+    if selector is None or (namespace in labels_by_name and selector.selects(labels_by_name[namespace])):
         return ""
-    labels = "are not those of" if namespace in known else "were not read, and are asked for by"
+    labels = "are not those of" if namespace in labels_by_name else "were not read, and are asked for by"
     message = f"the labels of namespace {namespace} {labels} namespaceSelector {selector}"
     return NotMoved(Reason.NAMESPACE, message, ("evictable.namespaceSelector",))
 
@@ -204,10 +204,10 @@ def window(context: EvictionContext, row: PodRow) -> str | NotMoved:
     if not (evictable.windows or evictable.blackouts):
         return ""
     labels = context.nodes.records[node].metadata.labels or {} if node >= 0 else None
-    found = closed(evictable, context.pods.namespaces[row], labels, context.inputs.now)
-    if found is None:
+    closure = closed(evictable, context.pods.namespaces[row], labels, context.inputs.now)
+    if closure is None:
         return ""
-    why, opens, setting = found
+    why, opens, setting = closure
     following = f"the next window opens at {times.render(opens)}" if opens is not None else "none opens soon"
     return NotMoved(Reason.WINDOW, f"{why}; {following}", (setting,))
 
@@ -281,7 +281,7 @@ def read_write_once(context: EvictionContext, row: PodRow) -> str:
 
 def overlapping(context: EvictionContext, row: PodRow) -> str:
     """Pods that several disruption budgets match: the eviction API refuses them."""
-    names = sorted(item.name for item in context.budgets.of(row))
+    names = sorted(budget.name for budget in context.budgets.of(row))
     return f"matched by {', '.join(names)}" if len(names) > 1 else ""
 
 
@@ -329,16 +329,18 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> str | NotMoved:
 
 def _not_configured(name: str, schedulers: Sequence[SchedulerFacts]) -> NotMoved:
     """That no configuration has a profile of a schedulerName, and where to name the one that has."""
-    given = [item for item in schedulers if item.configuration.source != DEFAULTS_SOURCE]
+    given = [scheduler for scheduler in schedulers if scheduler.configuration.source != DEFAULTS_SOURCE]
     message = f"schedulerName {name} is not in the scheduler's configuration"
     if given:
-        message += f" {' or '.join(item.configuration.source for item in given)}"
-    elif not any(item.settings.configured_by for item in schedulers):
+        message += f" {' or '.join(scheduler.configuration.source for scheduler in given)}"
+    elif not any(scheduler.settings.configured_by for scheduler in schedulers):
         message += (
             ", which was not given: name it in scheduler.configMap, found with: kubectl get configmaps -A "
             "| grep scheduler"
         )
-    places = [item.settings.configured_by for item in schedulers if item.settings.configured_by]
+    places = [
+        scheduler.settings.configured_by for scheduler in schedulers if scheduler.settings.configured_by
+    ]
     return NotMoved(Reason.OTHER_SCHEDULER, message, (f"scheduler.{places[0] if places else 'configMap'}",))
 
 
@@ -534,7 +536,7 @@ def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reas
             context.first_refusals[index] = next(_asked(context, row), None)
         return context.first_refusals[index]
     if lifted and not context.pods.ready[row]:
-        return next((item for item in _asked(context, row) if item.reason not in lifted), None)
+        return next((refusal for refusal in _asked(context, row) if refusal.reason not in lifted), None)
     if row not in context.first_of_others:
         context.first_of_others[row] = next(_asked(context, row), None)
     return context.first_of_others[row]
@@ -553,7 +555,7 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
 
 def refusals_of_finished(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """Each reason why a pod that has finished may not be removed, in the order of the rules."""
-    rules = (item for item in _rules_for(context, row) if item[0] not in _OF_RUNNING_PODS)
+    rules = (rule for rule in _rules_for(context, row) if rule[0] not in _OF_RUNNING_PODS)
     return refusals(rules, context, row)
 
 
@@ -573,5 +575,5 @@ def _rules_for(context: EvictionContext, row: PodRow) -> Sequence[Rule]:
 def refusals(rules: Iterable[Rule], context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """What each of these rules that refuses says of a pod, in their order."""
     for rule, reason in rules:
-        if said := rule(context, row):
-            yield said if isinstance(said, NotMoved) else NotMoved(reason, said)
+        if answer := rule(context, row):
+            yield answer if isinstance(answer, NotMoved) else NotMoved(reason, answer)

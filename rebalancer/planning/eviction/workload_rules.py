@@ -67,8 +67,8 @@ def _is_named(context: EvictionContext, owner: Owner) -> bool:
     """Whether the policy says that controllers of the owner's kind recreate pods; versions do not matter."""
     group = owner.api_version.partition("/")[0]
     return any(
-        item.kind == owner.kind and item.api_version.partition("/")[0] == group
-        for item in context.policy.evictable.controllers
+        controller.kind == owner.kind and controller.api_version.partition("/")[0] == group
+        for controller in context.policy.evictable.controllers
     )
 
 
@@ -157,9 +157,9 @@ def unready_replicas(context: EvictionContext, row: PodRow) -> str:
         return ""
     else:
         ready = workload.record.status.ready_replicas
-    wanted = workload.desired or 0
-    short = f"{workload.name} has {ready:,} of {counted(wanted, 'replica')} ready"
-    return short if ready < wanted else ""
+    desired = workload.desired or 0
+    short = f"{workload.name} has {ready:,} of {counted(desired, 'replica')} ready"
+    return short if ready < desired else ""
 
 
 def rollout(context: EvictionContext, row: PodRow) -> str:
@@ -167,15 +167,15 @@ def rollout(context: EvictionContext, row: PodRow) -> str:
     for kind, record in context.workloads.chain(row):
         name = f"{kind}/{record.metadata.name}"
         status = record.status
-        wanted = record.spec.replicas
+        replicas = record.spec.replicas
         if kind not in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"):
             continue
         if status.observed_generation < record.metadata.generation:
             return f"the status of {name} is older than its spec"
-        wanted = 1 if wanted is None else wanted
-        if kind == "Deployment" and status.updated_replicas < min(wanted, status.replicas):
-            return f"{name} has updated {status.updated_replicas:,} of {counted(wanted, 'replica')}"
-        if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
+        replicas = 1 if replicas is None else replicas
+        if kind == "Deployment" and status.updated_replicas < min(replicas, status.replicas):
+            return f"{name} has updated {status.updated_replicas:,} of {counted(replicas, 'replica')}"
+        if kind == "Deployment" and status.replicas > max(status.updated_replicas, replicas):
             return f"{name} still has pods of an older revision, or too many"
         if kind == "StatefulSet" and stateful_sets.is_rolling_out(record):
             return f"{name} goes over to {status.update_revision}"
@@ -226,7 +226,7 @@ def job_would_fail(context: EvictionContext, row: PodRow, planned: int = 0) -> s
     if workload.record is None:
         return f"Job {workload.owner.name} was not read: how many failures it has left is unknown"
     uncounted = planned + _uncounted(context, row, workload.record)
-    conditions = {(item.type, item.status) for item in context.pods.fields(row).conditions}
+    conditions = {(condition.type, condition.status) for condition in context.pods.fields(row).conditions}
     why = jobs.why_it_would_fail(workload.record, context.pods.annotations[row], conditions, uncounted)
     return f"Job {workload.owner.name}: {why}" if why else ""
 
@@ -259,8 +259,8 @@ def seconds_to_replacement(context: EvictionContext, row: PodRow, planned: int =
 def _uncounted(context: EvictionContext, row: PodRow, job: Workload) -> int:
     """How many pods of a Job are being deleted and are not yet among the failed ones of its status."""
     terminated = job.status.uncounted_terminated_pods
-    known = set((terminated.failed if terminated else None) or ())
-    return len(set(context.workloads.terminating_pods(row)) - known)
+    failed = set((terminated.failed if terminated else None) or ())
+    return len(set(context.workloads.terminating_pods(row)) - failed)
 
 
 def no_replacement(context: EvictionContext, row: PodRow) -> str:
@@ -295,13 +295,13 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
         ran = context.inputs.now - times.parse_if_possible(record.status.start_time)
         why = jobs.why_not_replaced(record, active, ran)
         return f"{name} {why}" if why else ""
-    wanted = workload.desired or 0
-    if active > wanted:
-        surplus = active - wanted
+    desired = workload.desired or 0
+    if active > desired:
+        surplus = active - desired
         lost = "the next one is" if surplus == 1 else f"the next {surplus:,} are"
-        return f"{name} wants {counted(wanted, 'pod')} and has {active:,}: {lost} not replaced"
+        return f"{name} wants {counted(desired, 'pod')} and has {active:,}: {lost} not replaced"
     if kind == "StatefulSet" and stateful_sets.is_superfluous(record, context.pods.names[row]):
-        return f"{name} wants {counted(wanted, 'pod')}, and this one is not among them"
+        return f"{name} wants {counted(desired, 'pod')}, and this one is not among them"
     return ""
 
 
@@ -344,10 +344,10 @@ def autoscaler(context: EvictionContext, row: PodRow) -> str:
     """A workload that a HorizontalPodAutoscaler is scaling, or scaled just now."""
     for name, status in context.autoscalers.of(context.workloads.chain(row), context.pods.namespaces[row]):
         if status.desired_replicas != status.current_replicas:
-            wanted = status.desired_replicas
-            found = status.current_replicas
-            there = f"there {'is' if found == 1 else 'are'} {found:,}"
-            return f"{name} wants {counted(wanted, 'replica')}, {there}"
+            desired = status.desired_replicas
+            current = status.current_replicas
+            there = f"there {'is' if current == 1 else 'are'} {current:,}"
+            return f"{name} wants {counted(desired, 'replica')}, {there}"
         ago = context.inputs.now - times.parse_if_possible(status.last_scale_time)
         if not math.isnan(ago) and ago < _JUST_SCALED_SECONDS:
             return f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago"
@@ -356,8 +356,8 @@ def autoscaler(context: EvictionContext, row: PodRow) -> str:
 
 def vertical_autoscaler(context: EvictionContext, row: PodRow) -> str:
     """A workload whose replacement a VerticalPodAutoscaler would give other requests."""
-    found = context.autoscalers.rewriting(context.workloads.chain(row), context.pods.namespaces[row])
-    return f"{' in mode '.join(found)} may give its replacement other requests" if found else ""
+    rewriting = context.autoscalers.rewriting(context.workloads.chain(row), context.pods.namespaces[row])
+    return f"{' in mode '.join(rewriting)} may give its replacement other requests" if rewriting else ""
 
 
 def placement_known(context: EvictionContext, row: PodRow) -> str | NotMoved:

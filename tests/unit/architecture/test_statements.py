@@ -112,6 +112,7 @@ CLEAN = (
     "rebalancer/execution",
     "rebalancer/load",
     "rebalancer/observe",
+    "rebalancer/planning/eviction",
     "rebalancer/planning/landing",
     "rebalancer/policy",
     "rebalancer/policy_import",
