@@ -66,7 +66,12 @@ def why_not_replaced(job: Workload, active: int, elapsed: float) -> str:
     if spec.suspend:
         return "is suspended and makes no pods"
     ended = next(
-        (item.type for item in status.conditions or () if item.type in _ENDED and item.status == "True"), ""
+        (
+            condition.type
+            for condition in status.conditions or ()
+            if condition.type in _ENDED and condition.status == "True"
+        ),
+        "",
     )
     if ended:
         return f"is over: {ended}"
@@ -74,12 +79,12 @@ def why_not_replaced(job: Workload, active: int, elapsed: float) -> str:
         return "is past its activeDeadlineSeconds"
     uncounted = status.uncounted_terminated_pods
     succeeded = status.succeeded + len((uncounted.succeeded if uncounted else None) or ())
-    wanted = 1 if spec.parallelism is None else spec.parallelism
+    pods_to_run = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
-        wanted = min(wanted, max(spec.completions - succeeded, 0))
+        pods_to_run = min(pods_to_run, max(spec.completions - succeeded, 0))
     elif succeeded:
         return "makes no more pods, as one has succeeded"
-    return f"wants {counted(wanted, 'pod')} and has {active:,}" if active > wanted else ""
+    return f"wants {counted(pods_to_run, 'pod')} and has {active:,}" if active > pods_to_run else ""
 
 
 def why_it_would_fail(
@@ -157,7 +162,7 @@ def _rules_that_may_match(
             if _may_end_so(job, rule.on_exit_codes):
                 yield number, rule
             continue
-        patterns = {(item.type, item.status) for item in rule.on_pod_conditions or ()}
+        patterns = {(pattern.type, pattern.status) for pattern in rule.on_pod_conditions or ()}
         if (_DISRUPTION, "True") in patterns:
             yield number, rule
             return
@@ -173,7 +178,7 @@ def _may_end_so(job: Workload, codes: OnExitCodes) -> bool:
     """
     spec = job.spec.template.spec if job.spec.template else None
     if codes.container_name is not None and spec is not None:
-        names = {item.name for item in spec.every_container}
+        names = {container.name for container in spec.every_container}
         if codes.container_name not in names:
             return False
     return codes.operator == "NotIn" or (codes.operator == "In" and bool(codes.values))

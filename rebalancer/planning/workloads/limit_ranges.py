@@ -42,18 +42,20 @@ class LimitRanges:
         self.failed = snapshot.recording.failed(LIMIT_RANGES)
         self.read = snapshot.has(LIMIT_RANGES)
         self._by_namespace: dict[str, list[records.LimitRange]] = defaultdict(list)
-        for item in snapshot.recording.records(LIMIT_RANGES):
-            self._by_namespace[item.metadata.namespace].append(item)
+        for limit_range in snapshot.recording.records(LIMIT_RANGES):
+            self._by_namespace[limit_range.metadata.namespace].append(limit_range)
         listing = snapshot.recording.listings.get(LIMIT_RANGES.plural)
-        self._unreadable = {item.namespace: str(item) for item in listing.malformed} if listing else {}
+        self._unreadable = (
+            {malformed.namespace: str(malformed) for malformed in listing.malformed} if listing else {}
+        )
 
     def admitted(self, namespace: str, spec: records.PodSpec) -> records.PodSpec:
         """What a pod asks for once it is admitted; the same object where nothing is added."""
         ranges = self._by_namespace.get(namespace)
         if not ranges:
             return spec
-        for item in ranges:
-            defaults = _defaults(item)
+        for limit_range in ranges:
+            defaults = _defaults(limit_range)
             spec = msgspec.structs.replace(
                 spec,
                 containers=_with_defaults(spec.containers, *defaults),
@@ -66,21 +68,22 @@ class LimitRanges:
         if namespace in self._unreadable:
             return f"{self._unreadable[namespace]}: what it makes of a replacement is unknown"
         ranges = self._by_namespace.get(namespace, [])
-        if any(item.ephemeral for item in spec.volumes or ()):
-            for item in ranges:
-                if any(limit.type == _CLAIM for limit in item.spec.limits or ()):
+        if any(volume.ephemeral for volume in spec.volumes or ()):
+            for limit_range in ranges:
+                if any(limit.type == _CLAIM for limit in limit_range.spec.limits or ()):
                     return (
-                        f"LimitRange {item.metadata.name} may refuse the claims of its ephemeral volumes, "
-                        "whose size is not read"
+                        f"LimitRange {limit_range.metadata.name} may refuse the claims of its ephemeral "
+                        "volumes, whose size is not read"
                     )
         given: dict[tuple[int, str], tuple[str, str]] = {}
-        for item in ranges:
-            for which, defaults in enumerate(_defaults(item)):
+        for limit_range in ranges:
+            for which, defaults in enumerate(_defaults(limit_range)):
                 for resource, amount in defaults.items():
-                    name, other = given.setdefault((which, resource), (item.metadata.name, amount))
+                    name, other = given.setdefault((which, resource), (limit_range.metadata.name, amount))
                     if other != amount:
                         return (
-                            f"LimitRanges {name} and {item.metadata.name} differ in the {resource} they add"
+                            f"LimitRanges {name} and {limit_range.metadata.name} differ in the {resource} "
+                            "they add"
                         )
         return ""
 
@@ -89,8 +92,8 @@ class LimitRanges:
 
         ``annotations`` are those of the pod, in one of which the API server wrote what it added.
         """
-        containers = {item.name: item for item in spec.every_container}
-        today = [_defaults(item) for item in self._by_namespace.get(namespace, ())]
+        containers = {container.name: container for container in spec.every_container}
+        today = [_defaults(limit_range) for limit_range in self._by_namespace.get(namespace, ())]
         for name, field, resource in _added(annotations.get(_ANNOTATION, "")):
             container = containers.get(name)
             resources = container.resources if container else None
@@ -99,7 +102,7 @@ class LimitRanges:
             ) or {}
             defaults = [limits if field == "limit" else requests for limits, requests in today]
             if resource in amounts and not any(
-                resource in item and _same(item[resource], amounts[resource]) for item in defaults
+                resource in given and _same(given[resource], amounts[resource]) for given in defaults
             ):
                 return (
                     f"a LimitRange gave its container {name} the {resource} {field} {amounts[resource]}, "
@@ -109,32 +112,32 @@ class LimitRanges:
 
     def why_added(self, namespace: str, spec: records.PodSpec) -> str:
         """Which LimitRange would give a new pod what a pod like it does not have; empty when none would."""
-        for item in self._by_namespace.get(namespace, ()):
+        for limit_range in self._by_namespace.get(namespace, ()):
             for container in spec.every_container:
-                if _with_default(container, *_defaults(item)) != container:
+                if _with_default(container, *_defaults(limit_range)) != container:
                     return (
-                        f"LimitRange {item.metadata.name} would give container {container.name} of its "
-                        "replacement requests or limits that it does not have"
+                        f"LimitRange {limit_range.metadata.name} would give container {container.name} of "
+                        "its replacement requests or limits that it does not have"
                     )
         return ""
 
     def refusal(self, namespace: str, spec: records.PodSpec) -> str:
         """Which LimitRange refuses a new pod that asks for this, once defaults are added; empty when none."""
-        for item in self._by_namespace.get(namespace, ()):
+        for limit_range in self._by_namespace.get(namespace, ()):
             try:
-                why = next(_objections(item.spec.limits or (), spec), "")
+                why = next(_objections(limit_range.spec.limits or (), spec), "")
             except ValueError:
                 why = "one of its amounts cannot be read"
             if why:
-                return f"LimitRange {item.metadata.name} refuses a new pod like it: {why}"
+                return f"LimitRange {limit_range.metadata.name} refuses a new pod like it: {why}"
         return ""
 
 
-def _defaults(item: records.LimitRange) -> tuple[records.Labels, records.Labels]:
+def _defaults(limit_range: records.LimitRange) -> tuple[records.Labels, records.Labels]:
     """The limits and the requests that a LimitRange gives to containers that have none."""
     limits: records.Labels = {}
     requests: records.Labels = {}
-    for limit in item.spec.limits or ():
+    for limit in limit_range.spec.limits or ():
         if limit.type == _CONTAINER:
             own = {**(limit.max or {}), **(limit.default or {})}
             limits |= own
@@ -145,7 +148,7 @@ def _defaults(item: records.LimitRange) -> tuple[records.Labels, records.Labels]
 def _with_defaults(
     containers: list[records.Container] | None, limits: records.Labels, requests: records.Labels
 ) -> list[records.Container] | None:
-    return containers and [_with_default(item, limits, requests) for item in containers]
+    return containers and [_with_default(container, limits, requests) for container in containers]
 
 
 def _with_default(
@@ -167,9 +170,11 @@ def _added(text: str) -> Iterator[tuple[str, str, str]]:
     """Container, ``request`` or ``limit``, and resource of each amount that the annotation names."""
     for part in text.removeprefix(_PREFIX).split("; "):
         for field in ("request", "limit"):
-            names, found, name = part.partition(f" {field} for ")
-            if found:
-                yield from ((name.rpartition(" ")[2], field, item.strip()) for item in names.split(","))
+            names, separator, name = part.partition(f" {field} for ")
+            if separator:
+                yield from (
+                    (name.rpartition(" ")[2], field, resource.strip()) for resource in names.split(",")
+                )
 
 
 def _same(text: str, other: str) -> bool:
@@ -183,11 +188,11 @@ def _objections(limits: list[records.LimitRangeItem] | tuple[()], spec: records.
     """What a pod asks for that the limits do not allow, in words."""
     for limit in limits:
         if limit.type == _CONTAINER:
-            for item in spec.every_container:
-                resources = item.resources or records.ResourceRequirements()
+            for container in spec.every_container:
+                resources = container.resources or records.ResourceRequirements()
                 asked = exact_amounts(resources.requests)
                 limited = exact_amounts(resources.limits)
-                yield from (f"container {item.name}: {why}" for why in _outside(limit, asked, limited))
+                yield from (f"container {container.name}: {why}" for why in _outside(limit, asked, limited))
         elif limit.type == _POD:
             asked = pod_amounts(spec, limits=False, overhead=False)
             yield from _outside(limit, asked, pod_amounts(spec, limits=True, overhead=False))
@@ -198,8 +203,8 @@ def _outside(limit: records.LimitRangeItem, requests: Amounts, limits: Amounts) 
     for name, least in exact_amounts(limit.min).items():
         if name not in requests or requests[name] < least or limits.get(name, least) < least:
             yield f"it wants at least {(limit.min or {})[name]} of {name}"
-    for name, most in exact_amounts(limit.max).items():
-        if name not in limits or limits[name] > most or requests.get(name, most) > most:
+    for name, greatest in exact_amounts(limit.max).items():
+        if name not in limits or limits[name] > greatest or requests.get(name, greatest) > greatest:
             yield f"it allows a limit of at most {(limit.max or {})[name]} of {name}"
     for name, ratio in exact_amounts(limit.max_limit_request_ratio).items():
         asked = requests.get(name, Fraction(0))

@@ -34,7 +34,7 @@ def is_read_kind(kind: str) -> bool:
 
 def controller_of(metadata: records.Metadata) -> records.OwnerReference | None:
     """The controller among an object's owners."""
-    return next((item for item in metadata.owner_references or () if item.controller), None)
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
 
 
 def grace_period_seconds(pod: PodClass) -> int:
@@ -78,7 +78,7 @@ class Workloads:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._found: dict[int, WorkloadInfo] = {}
+        self._by_class: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, records.Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
         self._staying_of: dict[str, IntArray] = {}  # by the uid of their controller, as siblings are
@@ -88,11 +88,11 @@ class Workloads:
     def of(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
         index = int(self._snapshot.pods.pod_class[row])
-        found = self._found.get(index)
-        if found is None:
+        info = self._by_class.get(index)
+        if info is None:
             pod_class = self._snapshot.pods.classes[index]
-            found = self._found[index] = self._find(pod_class.namespace, pod_class.owner)
-        return found
+            info = self._by_class[index] = self._find(pod_class.namespace, pod_class.owner)
+        return info
 
     def was_read(self, owner: Owner) -> bool:
         """Whether controllers of the owner's kind were read at all."""
@@ -100,13 +100,13 @@ class Workloads:
         return kind is not None and self._snapshot.has(kind)
 
     def _find(self, namespace: str, owner: Owner) -> WorkloadInfo:
-        found = self._snapshot.workloads.get(owner.uid)
-        record = found[1] if found else None
+        kind_and_record = self._snapshot.workloads.get(owner.uid)
+        record = kind_and_record[1] if kind_and_record else None
         top, uid = self._top(owner, record)
         desired: int | None = None
         if record is not None:
-            wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
-            desired = 1 if wanted is None else wanted
+            replicas = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
+            desired = 1 if replicas is None else replicas
         template = record.spec.template if record else None
         if template is not None:
             spec = self.limit_ranges.admitted(namespace, template.spec)
@@ -121,8 +121,8 @@ class Workloads:
 
     def key_of(self, pod: PodClass) -> str:
         """The key of the workload of pods of a class, without all the rest of it."""
-        found = self._snapshot.workloads.get(pod.owner.uid)
-        return f"{pod.namespace}/{self._top(pod.owner, found[1] if found else None)[0]}"
+        kind_and_record = self._snapshot.workloads.get(pod.owner.uid)
+        return f"{pod.namespace}/{self._top(pod.owner, kind_and_record[1] if kind_and_record else None)[0]}"
 
     def terminating_pods(self, row: PodRow) -> list[str]:
         """The uids of the pods of a pod's controller that are being deleted."""
@@ -141,23 +141,27 @@ class Workloads:
     def other_replica_sets(self, record: records.Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
         siblings = self.siblings_of(kinds.REPLICA_SETS, record)
-        return [item.metadata.name for item in siblings if item.spec.replicas != 0 or item.status.replicas]
+        return [
+            sibling.metadata.name
+            for sibling in siblings
+            if sibling.spec.replicas != 0 or sibling.status.replicas
+        ]
 
     def siblings_of(self, kind: kinds.Kind, record: records.Workload) -> list[records.Workload]:
         """The other objects of its kind that its controller has."""
         above = controller_of(record.metadata)
         siblings = self._of_controllers[kind.name, above.uid] if above else []
-        return [item for item in siblings if item.metadata.uid != record.metadata.uid]
+        return [sibling for sibling in siblings if sibling.metadata.uid != record.metadata.uid]
 
     @cached_property
     def _of_controllers(self) -> Mapping[tuple[str, str], list[records.Workload]]:
         """What controllers have, by its kind and their uid."""
-        found: dict[tuple[str, str], list[records.Workload]] = defaultdict(list)
+        by_controller: dict[tuple[str, str], list[records.Workload]] = defaultdict(list)
         for kind, record in self._snapshot.workloads.values():
             above = controller_of(record.metadata)
             if above:
-                found[kind.name, above.uid].append(record)
-        return found
+                by_controller[kind.name, above.uid].append(record)
+        return by_controller
 
     def _top(self, owner: Owner, record: records.Workload | None) -> tuple[str, str]:
         """``Kind/name`` and uid of the controller's own controller when it has one, else its own."""
@@ -178,15 +182,15 @@ class Workloads:
         above: Owner | records.OwnerReference | None = owner
         controllers: list[tuple[str, records.Workload]] = []
         while above is not None and above.kind and len(controllers) < _MAX_OWNER_CHAIN:
-            found = self._snapshot.workloads.get(above.uid)
-            if found is None:
+            kind_and_record = self._snapshot.workloads.get(above.uid)
+            if kind_and_record is None:
                 if not is_read_kind(above.kind):
                     controllers.append(
                         (above.kind, records.Workload(metadata=records.Metadata(name=above.name)))
                     )
                 break
-            controllers.append((found[0].name, found[1]))
-            above = controller_of(found[1].metadata)
+            controllers.append((kind_and_record[0].name, kind_and_record[1]))
+            above = controller_of(kind_and_record[1].metadata)
         return controllers
 
     def missing_above(self, row: PodRow) -> records.OwnerReference | None:
@@ -220,8 +224,8 @@ class Workloads:
 
     def makes_alike(self, owner: Owner) -> bool:
         """Whether the name of a pod has no part in what its controller makes of it, or in its stead."""
-        found = self._snapshot.workloads.get(owner.uid)
-        revision = found[1].status.update_revision if found else ""
+        kind_and_record = self._snapshot.workloads.get(owner.uid)
+        revision = kind_and_record[1].status.update_revision if kind_and_record else ""
         return owner.kind in ("ReplicaSet", "DaemonSet") and not revision
 
     def newest_pods(self) -> IntArray:
@@ -248,10 +252,10 @@ class Workloads:
     @cached_property
     def _classes(self) -> Mapping[str, list[int]]:
         """Pod classes by the uid of their controller."""
-        found: dict[str, list[int]] = defaultdict(list)
+        by_uid: dict[str, list[int]] = defaultdict(list)
         for index, pod in enumerate(self._snapshot.pods.classes):
-            found[pod.owner.uid].append(index)
-        return found
+            by_uid[pod.owner.uid].append(index)
+        return by_uid
 
     @cached_property
     def _staying(self) -> list[IntArray]:
@@ -265,8 +269,12 @@ class Workloads:
 
 def _default_priority_class(snapshot: Snapshot) -> str:
     """The default of pods that name no class; of several the one of the lowest value."""
-    defaults = [item for item in snapshot.recording.records(kinds.PRIORITY_CLASSES) if item.global_default]
-    least = min(defaults, key=lambda item: item.value, default=None)
+    defaults = [
+        priority_class
+        for priority_class in snapshot.recording.records(kinds.PRIORITY_CLASSES)
+        if priority_class.global_default
+    ]
+    least = min(defaults, key=lambda priority_class: priority_class.value, default=None)
     return least.metadata.name if least else ""
 
 
@@ -285,9 +293,9 @@ class Autoscalers:
         for scaler in snapshot.recording.records(kinds.HORIZONTAL_AUTOSCALERS):
             target = scaler.spec.scale_target_ref
             self._horizontal[scaler.metadata.namespace, target.kind, target.name] = scaler
-        for item in snapshot.recording.records(kinds.VERTICAL_AUTOSCALERS):
-            target = item.spec.target_ref
-            self._vertical[item.metadata.namespace, target.kind, target.name] = item
+        for vertical in snapshot.recording.records(kinds.VERTICAL_AUTOSCALERS):
+            target = vertical.spec.target_ref
+            self._vertical[vertical.metadata.namespace, target.kind, target.name] = vertical
 
     @property
     def unread(self) -> kinds.Kind | None:
@@ -302,9 +310,9 @@ class Autoscalers:
     ) -> Iterator[tuple[str, records.HorizontalAutoscalerStatus]]:
         """Name and status of what scales any controller of a chain."""
         for kind, record in chain:
-            found = self._horizontal.get((namespace, kind, record.metadata.name))
-            if found is not None:
-                yield f"HorizontalPodAutoscaler {found.metadata.name}", found.status
+            scaler = self._horizontal.get((namespace, kind, record.metadata.name))
+            if scaler is not None:
+                yield f"HorizontalPodAutoscaler {scaler.metadata.name}", scaler.status
 
     def scaling(self, chain: Iterable[tuple[str, records.Workload]], namespace: str) -> str:
         """The name of what scales any controller of a chain; empty when nothing does."""
@@ -315,11 +323,11 @@ class Autoscalers:
     ) -> tuple[str, str] | None:
         """Name and mode of the vertical autoscaler that rewrites the requests of new pods."""
         for kind, record in chain:
-            found = self._vertical.get((namespace, kind, record.metadata.name))
-            if found is None:
+            scaler = self._vertical.get((namespace, kind, record.metadata.name))
+            if scaler is None:
                 continue
-            policy = found.spec.update_policy
+            policy = scaler.spec.update_policy
             mode = (policy.update_mode if policy else None) or _DEFAULT_MODE
             if mode != _LEAVES_REQUESTS_ALONE:
-                return f"VerticalPodAutoscaler {found.metadata.name}", mode
+                return f"VerticalPodAutoscaler {scaler.metadata.name}", mode
         return None

@@ -47,21 +47,23 @@ class Replacements:
         # By name; None when they were not read.
         self._runtime_classes: Mapping[str, RuntimeClass] | None = None
         if snapshot.has(RUNTIME_CLASSES):
-            found = snapshot.recording.records(RUNTIME_CLASSES)
-            self._runtime_classes = {item.metadata.name: item for item in found}
+            runtime_classes = snapshot.recording.records(RUNTIME_CLASSES)
+            self._runtime_classes = {
+                runtime_class.metadata.name: runtime_class for runtime_class in runtime_classes
+            }
         classes = snapshot.recording.records(PRIORITY_CLASSES)
-        self._priorities = {item.metadata.name: item.value for item in classes}
-        self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
+        self._priorities = {priority_class.metadata.name: priority_class.value for priority_class in classes}
+        self._by_classes: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
         self._of: dict[PodRow, Replacement] = {}
         # Of pods whose name has no part in it, by class and newest sibling.
         self._alike: dict[tuple[PodClassIndex, PodRow | None], Replacement] = {}
 
     def of(self, row: PodRow) -> Replacement:
         """The class of the pod that would replace a pod."""
-        found = self._of.get(row)
-        if found is None:
-            found = self._of[row] = self._of_row(row)
-        return found
+        replacement = self._of.get(row)
+        if replacement is None:
+            replacement = self._of[row] = self._of_row(row)
+        return replacement
 
     def _of_row(self, row: PodRow) -> Replacement:
         workload = self._workloads.of(row)
@@ -70,10 +72,10 @@ class Replacements:
             return self._shown_by(row, workload, self._workloads.newest_sibling(row, revision), revision)
         sibling = self._workloads.newest_sibling(row)
         key = PodClassIndex(int(self._pods.pod_class[row])), sibling
-        found = self._alike.get(key)
-        if found is None:
-            found = self._alike[key] = self._shown_by(row, workload, sibling, "")
-        return found
+        replacement = self._alike.get(key)
+        if replacement is None:
+            replacement = self._alike[key] = self._shown_by(row, workload, sibling, "")
+        return replacement
 
     def _shown_by(
         self, row: PodRow, workload: WorkloadInfo, sibling: PodRow | None, revision: str
@@ -85,9 +87,9 @@ class Replacements:
         own = self._comparable(row, labelled)
         newest = None if sibling is None else self._comparable(sibling, labelled)
         key = own.index, newest.index if newest else None
-        if key not in self._found:
-            self._found[key] = self._find(own, newest, workload, revision)
-        return self._found[key]
+        if key not in self._by_classes:
+            self._by_classes[key] = self._find(own, newest, workload, revision)
+        return self._by_classes[key]
 
     def _comparable(self, row: PodRow, labelled: bool) -> _Comparable:
         """A pod as it was created; ``labelled`` if its template has labels that binding sets."""
@@ -164,17 +166,17 @@ def _by_template(
     """What replaces a pod made from this template."""
     if template.spec.node_name:
         return Replacement(own.index, bound_to=template.spec.node_name)
-    found = admitted(template, runtime_classes)
-    refusal = why_not_placed(template.spec) or (found if isinstance(found, str) else "")
-    if isinstance(found, str) or refusal:
+    outcome = admitted(template, runtime_classes)
+    refusal = why_not_placed(template.spec) or (outcome if isinstance(outcome, str) else "")
+    if isinstance(outcome, str) or refusal:
         return own.unpredictable(f"of its template: {refusal}")
-    known = () if runtime_classes is None else ("overhead",)
-    differing = differences(found, own.pod, known)
+    complete = () if runtime_classes is None else ("overhead",)
+    differing = differences(outcome, own.pod, complete)
     if not differing:
         return Replacement(own.index)
     edited = [name for name, verdict in differing.items() if verdict is Verdict.EDITED]
     if newest is not None:
-        if not differences(found, newest.pod, known) and not own.has_claims and not newest.has_claims:
+        if not differences(outcome, newest.pod, complete) and not own.has_claims and not newest.has_claims:
             return Replacement(newest.index)
         if _alike(newest.pod, own.pod) and not edited:
             return Replacement(own.index)  # admission does the same to every pod of this template

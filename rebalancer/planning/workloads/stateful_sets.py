@@ -45,8 +45,8 @@ def _position(record: Workload, pod_name: str) -> int | None:
 def is_superfluous(record: Workload, pod_name: str) -> bool:
     """Whether a pod is not among the replicas that its StatefulSet wants."""
     position = _position(record, pod_name)
-    wanted = record.spec.replicas
-    return position is not None and not 0 <= position < (1 if wanted is None else wanted)
+    replicas = record.spec.replicas
+    return position is not None and not 0 <= position < (1 if replicas is None else replicas)
 
 
 def next_revision(record: Workload, pod_name: str) -> str:
@@ -60,13 +60,13 @@ def next_revision(record: Workload, pod_name: str) -> str:
 def is_rolling_out(record: Workload) -> bool:
     """Whether a rolling update of a StatefulSet is in progress; one paused at its partition is not."""
     status = record.status
-    wanted = record.spec.replicas
+    replicas = record.spec.replicas
     if not status.update_revision or not status.current_revision:
         return False
     if status.update_revision == status.current_revision or _strategy(record) == _ON_DELETE:
         return False
     partition = _partition(record)
-    return partition == 0 or status.updated_replicas < (1 if wanted is None else wanted) - partition
+    return partition == 0 or status.updated_replicas < (1 if replicas is None else replicas) - partition
 
 
 def _strategy(record: Workload) -> str:

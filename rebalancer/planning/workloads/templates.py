@@ -57,31 +57,31 @@ class Verdict(enum.IntEnum):
 _Compare = Callable[[Any, Any], Verdict]
 
 
-def _equal(wanted: Any, actual: Any) -> Verdict:
+def _equal(declared: Any, actual: Any) -> Verdict:
     """The rule of every field that has no other; an empty value is an absent one, and false is not."""
-    left, right = (None if value in ("", [], {}) else value for value in (wanted, actual))
+    left, right = (None if value in ("", [], {}) else value for value in (declared, actual))
     return Verdict.ALIKE if left == right else Verdict.EDITED
 
 
-def _ignored(_wanted: Any, _actual: Any) -> Verdict:
+def _ignored(_declared: Any, _actual: Any) -> Verdict:
     return Verdict.ALIKE
 
 
-def _given(wanted: Any, actual: Any) -> Verdict:
+def _given(declared: Any, actual: Any) -> Verdict:
     """Admission gives it to every pod whose template says nothing."""
-    return Verdict.ALIKE if wanted in (None, "") else _equal(wanted, actual)
+    return Verdict.ALIKE if declared in (None, "") else _equal(declared, actual)
 
 
-def _given_by_some(wanted: Any, actual: Any) -> Verdict:
+def _given_by_some(declared: Any, actual: Any) -> Verdict:
     """Some webhooks give it to pods whose template says nothing."""
-    return Verdict.ADDED if not wanted and actual else _equal(wanted, actual)
+    return Verdict.ADDED if not declared and actual else _equal(declared, actual)
 
 
 def _adding(shows: Callable[[Any], Any], contains: Callable[[Any, Any], bool]) -> _Compare:
     """Compare what ``shows`` leaves of both sides; admission adds to it and takes nothing away."""
 
-    def compare(wanted: Any, actual: Any) -> Verdict:
-        left = shows(wanted)
+    def compare(declared: Any, actual: Any) -> Verdict:
+        left = shows(declared)
         right = shows(actual)
         if left == right:
             return Verdict.ALIKE
@@ -90,12 +90,12 @@ def _adding(shows: Callable[[Any], Any], contains: Callable[[Any, Any], bool]) -
     return compare
 
 
-def _map_within(wanted: Mapping[str, str], actual: Mapping[str, str]) -> bool:
-    return all(actual.get(name) == value for name, value in wanted.items())
+def _map_within(declared: Mapping[str, str], actual: Mapping[str, str]) -> bool:
+    return all(actual.get(name) == value for name, value in declared.items())
 
 
-def _list_within(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
-    return all(item in actual for item in wanted)
+def _list_within(declared: Sequence[Any], actual: Sequence[Any]) -> bool:
+    return all(value in actual for value in declared)
 
 
 def _labels(labels: Mapping[str, str] | None) -> dict[str, str]:
@@ -104,13 +104,15 @@ def _labels(labels: Mapping[str, str] | None) -> dict[str, str]:
 
 def _tolerations(tolerations: Iterable[records.Toleration] | None) -> list[records.Toleration]:
     return [
-        item for item in tolerations or () if item.key not in _ADDED_TOLERATIONS or item.effect != "NoExecute"
+        toleration
+        for toleration in tolerations or ()
+        if toleration.key not in _ADDED_TOLERATIONS or toleration.effect != "NoExecute"
     ]
 
 
 def _volumes(volumes: Iterable[records.Volume] | None) -> list[records.Volume]:
     """Volumes whose source the scheduler reads; admission adds others, for service accounts."""
-    return [item for item in volumes or () if item != records.Volume(name=item.name)]
+    return [volume for volume in volumes or () if volume != records.Volume(name=volume.name)]
 
 
 def _scheduler_name(name: str) -> str:
@@ -148,25 +150,25 @@ def _amounts(resources: records.ResourceRequirements | None) -> tuple[dict[str, 
 
 
 def _containers(containers: Iterable[records.Container] | None) -> dict[str, _Asked]:
-    return {item.name: _asked(item) for item in containers or ()}
+    return {container.name: _asked(container) for container in containers or ()}
 
 
-def _containers_within(wanted: Mapping[str, _Asked], actual: Mapping[str, _Asked]) -> bool:
+def _containers_within(declared: Mapping[str, _Asked], actual: Mapping[str, _Asked]) -> bool:
     """Whether admission can have added the rest: containers, requests, limits, and another registry."""
     return all(
         name in actual
-        and _same_image(item.image, actual[name].image)
-        and _map_within(item.requests, actual[name].requests)
-        and _map_within(item.limits, actual[name].limits)
-        and _list_within(item.ports, actual[name].ports)
-        and item.restarts == actual[name].restarts
-        for name, item in wanted.items()
+        and _same_image(asked.image, actual[name].image)
+        and _map_within(asked.requests, actual[name].requests)
+        and _map_within(asked.limits, actual[name].limits)
+        and _list_within(asked.ports, actual[name].ports)
+        and asked.restarts == actual[name].restarts
+        for name, asked in declared.items()
     )
 
 
-def _same_image(wanted: str, actual: str) -> bool:
+def _same_image(declared: str, actual: str) -> bool:
     """Whether an image is the same but for its registry, which mirrors change, and a digest that pins it."""
-    left, right = (image.rpartition("/")[2] for image in (wanted, actual))
+    left, right = (image.rpartition("/")[2] for image in (declared, actual))
     return right == left or right.partition("@")[0] == left
 
 
@@ -174,8 +176,10 @@ def _spread(
     constraints: Iterable[records.TopologySpreadConstraint] | None,
 ) -> list[records.TopologySpreadConstraint]:
     return [
-        msgspec.structs.replace(item, label_selector=_written(item.label_selector, item.match_label_keys))
-        for item in constraints or ()
+        msgspec.structs.replace(
+            constraint, label_selector=_written(constraint.label_selector, constraint.match_label_keys)
+        )
+        for constraint in constraints or ()
     ]
 
 
@@ -190,12 +194,12 @@ def _affinity(affinity: records.Affinity | None) -> records.Affinity:
 def _terms(affinity: records.PodAffinity | None) -> records.PodAffinity:
     affinity = affinity or records.PodAffinity()
     preferred = [
-        item
-        if item.pod_affinity_term is None
-        else msgspec.structs.replace(item, pod_affinity_term=_term(item.pod_affinity_term))
-        for item in affinity.preferred or ()
+        weighted
+        if weighted.pod_affinity_term is None
+        else msgspec.structs.replace(weighted, pod_affinity_term=_term(weighted.pod_affinity_term))
+        for weighted in affinity.preferred or ()
     ]
-    return records.PodAffinity([_term(item) for item in affinity.required or ()], preferred)
+    return records.PodAffinity([_term(term) for term in affinity.required or ()], preferred)
 
 
 def _term(term: records.PodAffinityTerm) -> records.PodAffinityTerm:
@@ -212,13 +216,13 @@ def _written(
     """
     if selector is None or not keys:
         return selector
-    kept = [item for item in selector.match_expressions or () if item.key not in keys]
-    return records.LabelSelector(selector.match_labels, kept or None)
+    others = [requirement for requirement in selector.match_expressions or () if requirement.key not in keys]
+    return records.LabelSelector(selector.match_labels, others or None)
 
 
-def _affinity_within(wanted: records.Affinity, actual: records.Affinity) -> bool:
+def _affinity_within(declared: records.Affinity, actual: records.Affinity) -> bool:
     """Whether admission can have added the rest, which narrows the nodes, or prefers some."""
-    left = wanted.node_affinity
+    left = declared.node_affinity
     right = actual.node_affinity
     if left is not None:
         if right is None or not _list_within(left.preferred or (), right.preferred or ()):
@@ -228,7 +232,10 @@ def _affinity_within(wanted: records.Affinity, actual: records.Affinity) -> bool
             narrowed = (right.required.node_selector_terms if right.required else None) or ()
             if len(terms) != len(narrowed) or not all(map(_narrowed, terms, narrowed)):
                 return False
-    pairs = ((wanted.pod_affinity, actual.pod_affinity), (wanted.pod_anti_affinity, actual.pod_anti_affinity))
+    pairs = (
+        (declared.pod_affinity, actual.pod_affinity),
+        (declared.pod_anti_affinity, actual.pod_anti_affinity),
+    )
     return all(
         _list_within(ours.required or (), theirs.required or ())
         and _list_within(ours.preferred or (), theirs.preferred or ())
@@ -237,9 +244,9 @@ def _affinity_within(wanted: records.Affinity, actual: records.Affinity) -> bool
     )
 
 
-def _narrowed(wanted: records.NodeSelectorTerm, actual: records.NodeSelectorTerm) -> bool:
-    return _list_within(wanted.match_expressions or (), actual.match_expressions or ()) and _list_within(
-        wanted.match_fields or (), actual.match_fields or ()
+def _narrowed(declared: records.NodeSelectorTerm, actual: records.NodeSelectorTerm) -> bool:
+    return _list_within(declared.match_expressions or (), actual.match_expressions or ()) and _list_within(
+        declared.match_fields or (), actual.match_fields or ()
     )
 
 
@@ -258,12 +265,14 @@ _BY_FIELD: Mapping[str, _Compare] = {
     "overhead": _given_by_some,
     # Webhooks of platforms that bring their own runtime, or their own scheduler (YuniKorn, KAI, Volcano).
     "runtime_class_name": _given_by_some,
-    "scheduler_name": lambda wanted, actual: _given_by_some(_scheduler_name(wanted), _scheduler_name(actual)),
+    "scheduler_name": lambda declared, actual: _given_by_some(
+        _scheduler_name(declared), _scheduler_name(actual)
+    ),
     # LimitRanger adds requests and limits, webhooks add containers, and rewrite the registry of images.
     "containers": _adding(_containers, _containers_within),
     "init_containers": _adding(_containers, _containers_within),
     # defaults.go fills in the requests of a pod from those of its containers and from its own limits.
-    "resources": _adding(_amounts, lambda wanted, actual: all(map(_map_within, wanted, actual))),
+    "resources": _adding(_amounts, lambda declared, actual: all(map(_map_within, declared, actual))),
     # Admission ServiceAccount adds the volume of a token, webhooks those of their containers.
     "volumes": _adding(_volumes, _list_within),
     # Admissions PodNodeSelector and RuntimeClass, and webhooks.
@@ -272,29 +281,31 @@ _BY_FIELD: Mapping[str, _Compare] = {
     # Admissions DefaultTolerationSeconds, PodTolerationRestriction, ExtendedResourceToleration, RuntimeClass.
     "tolerations": _adding(_tolerations, _list_within),
     # strategy.go merges the labels that matchLabelKeys name into the selectors.
-    "topology_spread_constraints": _adding(_spread, lambda _wanted, _actual: False),
+    "topology_spread_constraints": _adding(_spread, lambda _declared, _actual: False),
     # Protobuf writes it when it is false too.
-    "host_network": lambda wanted, actual: _equal(bool(wanted), bool(actual)),
-    "restart_policy": lambda wanted, actual: _equal(wanted or "Always", actual or "Always"),
+    "host_network": lambda declared, actual: _equal(bool(declared), bool(actual)),
+    "restart_policy": lambda declared, actual: _equal(declared or "Always", actual or "Always"),
 }
 _LABELS = _adding(_labels, _map_within)
 _FIELDS = msgspec.structs.fields(records.PodSpec)
 
 
 def differences(
-    template: records.PodTemplate, pod: PodClass, known: Collection[str] = ()
+    template: records.PodTemplate, pod: PodClass, complete: Collection[str] = ()
 ) -> Mapping[str, Verdict]:
     """The fields in which a pod differs from a template, by their names in the API; never ALIKE.
 
-    ``known`` are attributes of the template that hold all that admission makes of them.
+    ``complete`` are attributes of the template that hold all that admission makes of them.
     """
-    found = {"labels": _LABELS(template.metadata.labels, pod.labels)}
+    verdicts = {"labels": _LABELS(template.metadata.labels, pod.labels)}
     for field in _FIELDS:
-        compare = _equal if field.name in known else _BY_FIELD.get(field.name, _equal)
-        found[field.encode_name] = compare(getattr(template.spec, field.name), getattr(pod.spec, field.name))
+        compare = _equal if field.name in complete else _BY_FIELD.get(field.name, _equal)
+        verdicts[field.encode_name] = compare(
+            getattr(template.spec, field.name), getattr(pod.spec, field.name)
+        )
     if pod.statuses:
-        found["an in-place resize"] = Verdict.ADDED
-    return {name: verdict for name, verdict in found.items() if verdict is not Verdict.ALIKE}
+        verdicts["an in-place resize"] = Verdict.ADDED
+    return {name: verdict for name, verdict in verdicts.items() if verdict is not Verdict.ALIKE}
 
 
 def why_not_placed(spec: records.PodSpec) -> str:
@@ -328,11 +339,11 @@ def admitted(
     spec = template.spec
     if runtime_classes is None or not spec.runtime_class_name:
         return template
-    found = runtime_classes.get(spec.runtime_class_name)
-    if found is None:
+    runtime_class = runtime_classes.get(spec.runtime_class_name)
+    if runtime_class is None:
         return f"RuntimeClass {spec.runtime_class_name} does not exist any more"
-    overhead = (found.overhead.pod_fixed if found.overhead else None) or {}
-    scheduling = found.scheduling or records.RuntimeScheduling()
+    overhead = (runtime_class.overhead.pod_fixed if runtime_class.overhead else None) or {}
+    scheduling = runtime_class.scheduling or records.RuntimeScheduling()
     selector = spec.node_selector or {}
     more = scheduling.node_selector or {}
     if spec.overhead and spec.overhead != overhead:
@@ -340,7 +351,7 @@ def admitted(
     if any(selector.get(key, value) != value for key, value in more.items()):
         return f"RuntimeClass {spec.runtime_class_name} has another nodeSelector than its template"
     own = spec.tolerations or []
-    added = [item for item in scheduling.tolerations or () if item not in own]
+    added = [toleration for toleration in scheduling.tolerations or () if toleration not in own]
     return records.PodTemplate(
         metadata=template.metadata,
         spec=msgspec.structs.replace(

@@ -114,6 +114,7 @@ CLEAN = (
     "rebalancer/observe",
     "rebalancer/planning/eviction",
     "rebalancer/planning/landing",
+    "rebalancer/planning/workloads",
     "rebalancer/policy",
     "rebalancer/policy_import",
     "rebalancer/profiles",
