@@ -56,7 +56,7 @@ from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy, Safety
 from rebalancer.policy.units import format_duration
-from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, ExtensionPoint
+from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, DEFAULTS_SOURCE, ExtensionPoint
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -107,6 +107,13 @@ class SeenScheduler(msgspec.Struct, frozen=True):
     def sees_version(self) -> bool:
         """Whether its pods tell its version, which else is that of the API server."""
         return bool(versions_of(self.facts.pods))
+
+    @property
+    def recorded_in(self) -> str:
+        """Where a configuration was found that the policy does not name, as of a recording; else empty."""
+        configuration = self.facts.configuration
+        is_named = self.place is not None or self.facts.settings.configured_by
+        return "" if is_named or configuration.source == DEFAULTS_SOURCE else configuration.source
 
     @property
     def files(self) -> list[str]:

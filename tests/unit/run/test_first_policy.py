@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -8,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import Planner
 from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.reporting.tables.nodes import mean_p95_max
-from rebalancer.run.first_policy import FirstPolicy, first_policy
+from rebalancer.run.first_policy import FirstPolicy, first_policy, suggest_policy
 from rebalancer.scheduling.versions.release import FeatureGates
 from tests.builders import a_node, a_pod, owned_by
 from tests.conftest import examples
@@ -232,3 +235,32 @@ def test_a_gate_that_was_seen_is_not_stated() -> None:
     found, policy = suggested(a_cluster(90.0))
     assert policy.schedulers[0].feature_gates == {}
     assert "featureGates" not in found.text
+
+
+ROOT = Path(__file__).parents[3]
+RECORDING = Path("examples/hot-cluster")
+
+
+def comments(path: Path) -> str:
+    """What a suggestion for a recording says beside its settings, on one line."""
+    lines = suggest_policy(PlanOptions(source=path)).text.splitlines()
+    return " ".join(line.partition("#")[2].strip() for line in lines)
+
+
+def test_a_configuration_that_was_recorded_is_named_with_what_a_policy_for_the_cluster_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    said = comments(RECORDING)
+    assert "No configuration was found" not in said
+    assert f"Its configuration was found in {RECORDING / 'scheduler-config.yaml'}" in said
+    assert "name its ConfigMap in configMap, or copy it beside this policy and name it: file: " in said
+    assert "a run refuses to act: state it in version. Pods by schedulerName: trimaran 18." in said
+
+
+def test_of_a_recording_without_a_configuration_it_says_that_none_was_found(tmp_path: Path) -> None:
+    recording = tmp_path / "recording"
+    shutil.copytree(ROOT / RECORDING, recording)
+    (recording / "scheduler-config.yaml").unlink()
+    said = comments(recording)
+    assert "a run refuses to act: state it in version. No configuration was found" in " ".join(said.split())
