@@ -65,13 +65,13 @@ class ConditionFor(PolicyModel):
             raise ValueError(f"since when {self.type} is True is not read; {other}")
         return self
 
-    def is_met(self, found: Condition, now: float) -> bool:
+    def is_met(self, condition: Condition, now: float) -> bool:
         """Whether a pod's condition is this one; one since nobody knows when has lasted for no time."""
         return (
-            found.type == self.type
-            and self.status in ("", found.status)
-            and self.reason in ("", found.reason)
-            and (not self.min_since or now - found.since >= self.min_since)
+            condition.type == self.type
+            and self.status in ("", condition.status)
+            and self.reason in ("", condition.reason)
+            and (not self.min_since or now - condition.since >= self.min_since)
         )
 
 
@@ -103,15 +103,18 @@ class ChosenStates(ChosenPods):
                 mask[list(table.columns.few(field))] = True
             return mask
 
-        found = np.ones(len(table), np.bool_)
+        may_meet = np.ones(len(table), np.bool_)
         if self.states:
             phases = [at for at, name in enumerate(PHASES) if name in self.states]
-            found &= np.isin(table.phase, phases) | have("reason", "containers")
+            may_meet &= np.isin(table.phase, phases) | have("reason", "containers")
         if self.conditions:
-            by_ready = any(item.type == "Ready" and item.status in ("", "True") for item in self.conditions)
-            found &= have("conditions") | (table.ready & by_ready)
-        found &= have("containers") if self.exit_codes else found
-        return found
+            by_ready = any(
+                condition.type == "Ready" and condition.status in ("", "True")
+                for condition in self.conditions
+            )
+            may_meet &= have("conditions") | (table.ready & by_ready)
+        may_meet &= have("containers") if self.exit_codes else may_meet
+        return may_meet
 
     def words(self, fields: PodFields, now: float) -> Sequence[str] | None:
         """Which of the states a pod is in, one of each kind; None where it is in none of one kind."""
@@ -119,7 +122,7 @@ class ChosenStates(ChosenPods):
 
         init = self.including_init_containers
         states = {PHASES[fields.phase], *fields.reasons(init=init)}
-        codes = {item.exit_code for item in fields.reports(init=init)}
+        codes = {report.exit_code for report in fields.reports(init=init)}
         ready = (PodCondition("Ready", "True", "", fields.ready_since),) if fields.ready else ()
         conditions = (*ready, *fields.conditions)
         words = []

@@ -129,7 +129,7 @@ class Consolidation(Strategy):
         return WholeNodes(self.prepared, self.settings, self.name)
 
     @property
-    def _most(self) -> int:
+    def _max_emptied(self) -> int:
         empty = self.nodes.empty
         left = self.settings.max_nodes - self.nodes.emptied_before
         return min(left, int((~empty).sum()) - self.settings.keep.of(len(empty)))
@@ -169,7 +169,7 @@ class Consolidation(Strategy):
         """Node by node, in an order; none on which pods may land, and no more pods after one that stays."""
         from rebalancer.planning.taints import EMPTIED  # noqa: PLC0415 - imports numpy
 
-        if plan.used.spent or self._most < 1:
+        if plan.used.spent or self._max_emptied < 1:
             return
         used = self.nodes.in_use(plan)
         emptied = list[int]()
@@ -177,7 +177,7 @@ class Consolidation(Strategy):
         self.order = self.order or tuple(self.nodes.candidates)
         yield from (iter([pod]) for pod in self.nodes.held)
         for node in self.order:
-            if len(emptied) >= self._most or failed * len(self.nodes.leaving) > _MAX_FAILED:
+            if len(emptied) >= self._max_emptied or failed * len(self.nodes.leaving) > _MAX_FAILED:
                 break
             if node in used:
                 continue
@@ -216,18 +216,20 @@ class Consolidation(Strategy):
         best = tried(())
         order = self.order
         placements = best[1].builder.evaluator.placements
-        known = {order}
+        tried_orders = {order}
         cells = placements.asked + _CELLS // max(len(nodes.leaving), 1)
         last = min(cells, MAX_PLACEMENTS // 2)
         # Where none is emptied, each was tried by itself, and another order finds no more.
-        while 0 < len(best[2]) < self._most and placements.asked < last:
-            other = next((item for item in _others(order, best[2]) if item not in known), None)
+        while 0 < len(best[2]) < self._max_emptied and placements.asked < last:
+            other = next(
+                (candidate for candidate in _others(order, best[2]) if candidate not in tried_orders), None
+            )
             if other is None:
                 break
-            known.add(other)
-            found = tried(other)
-            if found[0] > best[0]:
-                best = found
+            tried_orders.add(other)
+            outcome = tried(other)
+            if outcome[0] > best[0]:
+                best = outcome
                 order = other
         plan = best[1]
         tried_nodes = {*order, *map(self.prepared.node_of, nodes.held)}
@@ -258,15 +260,15 @@ class Consolidation(Strategy):
     def _taken(self, landings: Landings) -> BoolArray:
         taken = self.nodes.empty.copy()
         taken[list(self.emptying)] = True
-        found: BoolArray = taken[landings.rows]
-        return found
+        of_landings: BoolArray = taken[landings.rows]
+        return of_landings
 
     def _requested(self, landings: Landings) -> FloatArray:
         """(nodes,) percent of each that is requested with the replacement."""
         state = landings.state or self.prepared.state
         rows = landings.rows
-        wanted = state.classes.requests[self.prepared.eviction.replacement(landings.pod).pod_class].incoming
-        after = state.requested[rows, :2] + [wanted.get("cpu", 0), wanted.get("memory", 0)]
+        requests = state.classes.requests[self.prepared.eviction.replacement(landings.pod).pod_class].incoming
+        after = state.requested[rows, :2] + [requests.get("cpu", 0), requests.get("memory", 0)]
         percent: FloatArray = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1)
         return percent
 
@@ -278,8 +280,10 @@ class Consolidation(Strategy):
         if self._taken(landings)[at]:
             return _TAKEN
         requested = self._requested(landings)[at]
-        most = self.settings.max_requested
-        return "" if requested <= most else f"would be requested to {requested:.1f} %, maxRequested {most:g}"
+        limit = self.settings.max_requested
+        return (
+            "" if requested <= limit else f"would be requested to {requested:.1f} %, maxRequested {limit:g}"
+        )
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
         """The setting without which the landing would do."""
@@ -300,8 +304,8 @@ class Consolidation(Strategy):
         """How many nodes are emptied, at what cost, and what fits on the others then."""
         report = super().report(plan)
         words, figures = self.nodes.emptied({*self.sources(plan)}, report.moves, plan)
-        said = "; ".join(filter(None, (words, report.message, *self.nodes.left_alone(plan))))
-        return replace(report, message=said, figures=figures)
+        message = "; ".join(filter(None, (words, report.message, *self.nodes.left_alone(plan))))
+        return replace(report, message=message, figures=figures)
 
     def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
         """Which nodes are closed while they are emptied, and for how long."""
@@ -312,5 +316,5 @@ class Consolidation(Strategy):
 def _others(order: tuple[int, ...], emptied: Collection[int]) -> Iterator[tuple[int, ...]]:
     """The same order with one of the nodes left first, or one of the emptied ones last."""
     for node in sorted(order, key=emptied.__contains__):
-        rest = tuple(other for other in order if other != node)
-        yield (*rest, node) if node in emptied else (node, *rest)
+        others = tuple(other for other in order if other != node)
+        yield (*others, node) if node in emptied else (node, *others)

@@ -59,15 +59,15 @@ class Duplicates(Strategy):
 
         pods = self.prepared.pods
         node = self.prepared.pods.node
-        found: list[tuple[int, str, int, bool, float, PodRow]] = []
+        surplus: list[tuple[int, str, int, bool, float, PodRow]] = []
         for alike in () if plan.used.spent else self._shares.crowded():
             counts = Counter(node[alike.rows].tolist())
             rows = [PodRow(row) for row in alike.rows.tolist() if counts[int(node[row])] > alike.share]
             for row, cost in zip(rows, self.prepared.disruption.costs(rows), strict=True):
                 here = int(node[row])
                 ready = bool(pods.ready[row])
-                found.append((alike.share - counts[here], alike.workload, here, ready, cost, row))
-        return takewhile(lambda _: not plan.used.spent, (item[-1] for item in sorted(found)))
+                surplus.append((alike.share - counts[here], alike.workload, here, ready, cost, row))
+        return takewhile(lambda _: not plan.used.spent, (row for *_, row in sorted(surplus)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How many of them its node runs, and how many are even."""

@@ -47,13 +47,13 @@ class EvenShares:
         for pod_class in np.unique(pods.pod_class[self._bound]).tolist():
             own = pods.classes[pod_class]
             if own.owner.kind not in _ONE_A_NODE and chosen.chooses(own):
-                key = workloads.key_of(own), *sorted(item.image for item in own.spec.containers)
+                key = workloads.key_of(own), *sorted(container.image for container in own.spec.containers)
                 self._number[pod_class] = numbers.setdefault(key, len(numbers))
         self._of_pod = self._number[pods.pod_class[self._bound]]
         order = np.argsort(self._of_pod, kind="stable")
         self._rows = self._bound[order]  # (pods,) by their number
         self._numbers = self._of_pod[order]
-        self._found: dict[int, Alike] = {}
+        self._by_number: dict[int, Alike] = {}
         self._counts: dict[Hashable, IntArray] = {}  # by what a state is like, the latest
 
     def of(self, pod: PodRow) -> Alike | None:
@@ -89,28 +89,28 @@ class EvenShares:
         return np.bincount(nodes[staying], minlength=len(self._prepared.nodes))
 
     def _numbered(self, number: int) -> Alike:
-        if number not in self._found:
+        if number not in self._by_number:
             begin, end = np.searchsorted(self._numbers, [number, number + 1]).tolist()
             pods = self._prepared.pods
             rows = self._rows[begin:end]
             classes = set(pods.pod_class[rows].tolist())
             suited = self._suited(classes)
-            self._found[number] = Alike(
+            self._by_number[number] = Alike(
                 workload=self._prepared.eviction.workload(rows[0]).name,
                 rows=rows,
-                owners=frozenset(pods.classes[item].owner.uid for item in classes),
+                owners=frozenset(pods.classes[pod_class].owner.uid for pod_class in classes),
                 nodes=suited,
                 share=-(-len(rows) // max(suited, 1)),
             )
-        return self._found[number]
+        return self._by_number[number]
 
     def _suited(self, classes: set[int]) -> int:
         """How many nodes suit pods of one of the classes."""
         state = self._prepared.state
-        found = np.zeros(len(self._prepared.nodes), np.bool_)
+        suited = np.zeros(len(self._prepared.nodes), np.bool_)
         for pod_class in classes:
             scheduler = self._prepared.schedulers.likely_scheduler(pod_class)
-            wanted = state.classes.vector(state.classes.requests[pod_class].incoming)
-            large = (state.classes.allocatable >= wanted).all(axis=1)
-            found |= scheduler.admitting(state, pod_class) & large
-        return int(np.count_nonzero(found & self._prepared.nodes.staying))
+            requested = state.classes.vector(state.classes.requests[pod_class].incoming)
+            large = (state.classes.allocatable >= requested).all(axis=1)
+            suited |= scheduler.admitting(state, pod_class) & large
+        return int(np.count_nonzero(suited & self._prepared.nodes.staying))

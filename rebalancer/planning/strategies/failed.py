@@ -56,15 +56,15 @@ class Failed(Strategy):
 
         if pods.phase[row] != PHASE_INDEX["Failed"]:
             return ""
-        wanted = self.settings
+        settings = self.settings
         fields = pods.fields(row)
         kind = pods.class_of(row).owner.kind
-        init = wanted.including_init_containers
+        init = settings.including_init_containers
         age = self.prepared.inputs.now - fields.created
         reasons = fields.reasons(init=init)
-        codes = {item.exit_code for item in fields.reports(init=init)}
-        meets = not wanted.reasons or not reasons.isdisjoint(wanted.reasons)
-        meets &= not wanted.exit_codes or not codes.isdisjoint(wanted.exit_codes)
-        if not meets or kind in wanted.exclude_owner_kinds or not age >= wanted.min_age:
+        codes = {report.exit_code for report in fields.reports(init=init)}
+        meets = not settings.reasons or not reasons.isdisjoint(settings.reasons)
+        meets &= not settings.exit_codes or not codes.isdisjoint(settings.exit_codes)
+        if not meets or kind in settings.exclude_owner_kinds or not age >= settings.min_age:
             return ""
         return f"it failed ({', '.join(sorted(reasons)) or 'no reason given'}) and is {age_text(age)} old"

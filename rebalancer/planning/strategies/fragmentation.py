@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.planning.reasons import NotMoved
-    from rebalancer.planning.strategies.room import Room, Wanted
+    from rebalancer.planning.strategies.room import Room, RoomNeed
 
 _MAX_NODES = 5  # that are tried for a pod
 _Key = Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+/[^/\s]+$", examples=["shop/Deployment/web"])]
@@ -82,9 +82,9 @@ class Fragmentation(Strategy):
     def follow(self, plan: PlanBuilder) -> None:
         """Pending pods take the room that was made for them, which nobody else has then."""
         node = plan.scenarios.all[0].after_termination.node
-        for wanted in self._room.wanted if self._taken else ():
-            if wanted.pod is not None and wanted.uid in self._taken and node[wanted.pod] < 0:
-                self._room.place(wanted, plan, self._taken[wanted.uid])
+        for need in self._room.needs if self._taken else ():
+            if need.pod is not None and need.uid in self._taken and node[need.pod] < 0:
+                self._room.place(need, plan, self._taken[need.uid])
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """None by itself: ``extend`` chooses them."""
@@ -96,72 +96,73 @@ class Fragmentation(Strategy):
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That what a pod makes room for still does not fit."""
         state = plan.scenarios.all[0].after_termination
-        wanted = [item for item in self._room.wanted if item.pod is None or item.pod == pod]
-        short = (item for item in wanted if not self._room.fits(item, state))
-        return next((f"it makes room for {item.name}" for item in short), "")
+        needs = [need for need in self._room.needs if need.pod is None or need.pod == pod]
+        short = (need for need in needs if not self._room.fits(need, state))
+        return next((f"it makes room for {need.name}" for need in short), "")
 
     def in_vain(self, move: Move, plan: PlanBuilder) -> str:
         """That others have taken the room by now, so that what waits for it would not fit all the same."""
-        wanted = (item for item in self._room.wanted if item.uid == move.makes_room_for)
-        short = [item for item in wanted if not self._room.fits(item, self.prepared.state)]
-        after = [item.after_termination for item in plan.scenarios.all]
-        if not short or any(self._room.fits(item, state) for item in short for state in after):
+        needs = (need for need in self._room.needs if need.uid == move.makes_room_for)
+        short = [need for need in needs if not self._room.fits(need, self.prepared.state)]
+        after = [scenario.after_termination for scenario in plan.scenarios.all]
+        if not short or any(self._room.fits(need, state) for need in short for state in after):
             return ""
         return f"{short[0].name} would not fit on {move.from_node} without it either"
 
     @property
     def room_for(self) -> Collection[int]:
-        return {item.pod_class for item in self._room.wanted if item.is_pending}
+        return {need.pod_class for need in self._room.needs if need.is_pending}
 
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """The plan with the pods moved that make room, all of a node or none."""
-        if not self._room.wanted:
+        if not self._room.needs:
             return so_far
         notes = list[str]()
-        kept = dict(so_far.kept)
+        why_kept = dict(so_far.kept)
         builder = so_far.builder.copy()
-        for wanted in self._room.wanted:
-            if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
+        for need in self._room.needs:
+            if self._room.fits(need, builder.scenarios.all[0].after_termination):
                 continue
-            made, refused, why = self._made(wanted, builder)
+            made, refused, why = self._made(need, builder)
             wished = {
-                pod: replace(item, message=f"{item.message} ({self.name}: {self._wish(pod, wanted)})")
-                for pod, item in refused.items()
+                pod: replace(refusal, message=f"{refusal.message} ({self.name}: {self._wish(pod, need)})")
+                for pod, refusal in refused.items()
             }
-            kept = wished | kept
+            why_kept = wished | why_kept
             if made is None:
-                notes.append(f"{wanted.name} gets no room: {self._no_room(wanted, builder, refused, why)}")
+                notes.append(f"{need.name} gets no room: {self._no_room(need, builder, refused, why)}")
                 continue
             builder, pods, node = made
             uids = (self.prepared.pods.uids[pod] for pod in pods)
-            self._together.update(dict.fromkeys(uids, wanted.name))
-            self._taken[wanted.uid] = node
-            notes.append(f"{wanted.name} will fit on {node} in every scenario")
+            self._together.update(dict.fromkeys(uids, need.name))
+            self._taken[need.uid] = node
+            notes.append(f"{need.name} will fit on {node} in every scenario")
         moved = builder.moved
-        kept = {pod: why for pod, why in kept.items() if pod not in moved}
-        said = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
-        return replace(so_far, builder=builder, kept=kept, notes=said)
+        why_kept = {pod: why for pod, why in why_kept.items() if pod not in moved}
+        notes_by_strategy = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
+        return replace(so_far, builder=builder, kept=why_kept, notes=notes_by_strategy)
 
     def _made(
-        self, wanted: Wanted, builder: PlanBuilder
+        self, need: RoomNeed, builder: PlanBuilder
     ) -> tuple[tuple[PlanBuilder, Sequence[PodRow], str] | None, dict[PodRow, NotMoved], str]:
         """The plan with room for it, the pods that leave and the node; else what stays, and why in words."""
-        kept: dict[PodRow, NotMoved] = {}
+        why_kept: dict[PodRow, NotMoved] = {}
         words: list[str] = []
-        for node, pods in self._room.choices(wanted, builder)[:_MAX_NODES]:
+        for node, pods in self._room.choices(need, builder)[:_MAX_NODES]:
             tried = builder.copy()
-            refused = self._move(tried, pods, wanted)
-            unfit = "" if refused else self._room.place(wanted, tried, node)
+            refused = self._move(tried, pods, need)
+            unfit = "" if refused else self._room.place(need, tried, node)
             if not refused and not unfit:
-                return (tried, pods, node), kept, ""
+                return (tried, pods, node), why_kept, ""
             name_of = self.prepared.pods.full_name
             words += [f"{name_of(pod)} stays: {why.message}" for pod, why in refused.items()]
             words += [f"{node} {unfit}"] if unfit else []
-            kept |= {pod: why for pod, why in refused.items() if pod not in kept}
-        return None, kept, next(iter(words), "no node has pods enough that may leave it and land elsewhere")
+            why_kept |= {pod: why for pod, why in refused.items() if pod not in why_kept}
+        words = words or ["no node has pods enough that may leave it and land elsewhere"]
+        return None, why_kept, words[0]
 
     def _no_room(
-        self, wanted: Wanted, builder: PlanBuilder, refused: Mapping[PodRow, NotMoved], words: str
+        self, need: RoomNeed, builder: PlanBuilder, refused: Mapping[PodRow, NotMoved], words: str
     ) -> str:
         """Why there is none, what would make some, and on which nodes there may be some later."""
         names = self.prepared.nodes.names
@@ -173,11 +174,11 @@ class Fragmentation(Strategy):
         if pod is not None and back is not None:
             likely = builder.copy()
             likely.evaluator = builder.evaluator.taking_the_race_as_likely()
-            made, *_ = self._made(wanted, likely)
+            made, *_ = self._made(need, likely)
             would = f"what would leave {names[back]} may land there again"
             if made:
                 words = f"{would}; planning.aggressiveness {BOLDEST} would make room on {made[2]}"
-            elif (steered := self._made_by_steering(wanted, builder)) is not None:
+            elif (steered := self._made_by_steering(need, builder)) is not None:
                 words = f"{would}; execution.steer: softTaint would make room on {steered}"
             elif words.startswith(f"{self.prepared.pods.full_name(pod)} stays: "):
                 words = f"{would}, with planning.aggressiveness {BOLDEST} as well"
@@ -189,24 +190,24 @@ class Fragmentation(Strategy):
             words += f" and {len(doubtful) - 1} more"
         return words
 
-    def _made_by_steering(self, wanted: Wanted, builder: PlanBuilder) -> str | None:
+    def _made_by_steering(self, need: RoomNeed, builder: PlanBuilder) -> str | None:
         """The node on which soft taints would make room, where the policy gives none."""
         if builder.steers:
             return None
         steering = builder.copy()
         steering.steers = True
-        made, *_ = self._made(wanted, steering)
+        made, *_ = self._made(need, steering)
         return None if made is None else made[2]
 
-    def _wish(self, pod: PodRow, wanted: Wanted) -> str:
-        return f"it makes room on {self.prepared.nodes.names[self.prepared.node_of(pod)]} for {wanted.name}"
+    def _wish(self, pod: PodRow, need: RoomNeed) -> str:
+        return f"it makes room on {self.prepared.nodes.names[self.prepared.node_of(pod)]} for {need.name}"
 
-    def _move(self, builder: PlanBuilder, pods: Sequence[PodRow], wanted: Wanted) -> dict[PodRow, NotMoved]:
+    def _move(self, builder: PlanBuilder, pods: Sequence[PodRow], need: RoomNeed) -> dict[PodRow, NotMoved]:
         """Move pods up to the first that may not; why that one stays."""
         from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
 
         for pod in pods:
-            wish = Wish(self.name, self.purpose, self._wish(pod, wanted), makes_room_for=wanted.pod)
+            wish = Wish(self.name, self.purpose, self._wish(pod, need), makes_room_for=need.pod)
             settling = self.prepared.settling(self.prepared.node_of(pod))
             refusal = settling or builder.try_move(self.prepared.candidate(pod, wish))
             if refusal is not None:
@@ -215,9 +216,9 @@ class Fragmentation(Strategy):
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """The only node that has room for one more pod of a workload."""
-        for wanted in self._room.wanted if self.settings.workloads and landings.state is not None else ():
-            if wanted.pod is None and landings.state is not None:
-                only = self._room.only_node(wanted, landings.state)
+        for need in self._room.needs if self.settings.workloads and landings.state is not None else ():
+            if need.pod is None and landings.state is not None:
+                only = self._room.only_node(need, landings.state)
                 if only is not None and only in landings.rows:
                     spoiled: BoolArray = landings.rows == only
                     return spoiled

@@ -86,12 +86,12 @@ class Lifetime(Strategy):
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
 
         table = self.prepared.pods
-        wanted = self.settings
+        settings = self.settings
         due = np.zeros(len(table), np.bool_)
-        if wanted.is_for_all:
-            due = wanted.may_be_met(table)
-            due &= self.prepared.inputs.now - table.created > (wanted.max_age or 0.0)
-        due[[row for row, found in table.annotations.items() if MAX_LIFETIME in found]] = True
+        if settings.is_for_all:
+            due = settings.may_be_met(table)
+            due &= self.prepared.inputs.now - table.created > (settings.max_age or 0.0)
+        due[[row for row, annotations in table.annotations.items() if MAX_LIFETIME in annotations]] = True
         rows = np.flatnonzero(due & (table.node >= 0) & ~np.isnan(table.created))
         oldest_first = rows[np.argsort(table.created[rows], kind="stable")]
         return [PodRow(row) for row in oldest_first.tolist()]
@@ -105,17 +105,17 @@ class Lifetime(Strategy):
 
     def _why(self, table: PodTable, pod: PodRow) -> str:
         """How old it is and might have become, and which of the states asked for it is in."""
-        wanted = self.settings
+        settings = self.settings
         now = self.prepared.inputs.now
         fields = table.fields(pod)
         own = fields.annotations.get(MAX_LIFETIME)
-        states = wanted.words(fields, now)
-        meets = own is not None or (wanted.is_for_all and states is not None)
+        states = settings.words(fields, now)
+        meets = own is not None or (settings.is_for_all and states is not None)
         meets &= table.class_of(pod).owner.kind not in _OF_THEIR_NODE
-        most = (wanted.max_age or 0.0) if own is None else _own_lifetime(own)
-        if not meets or not now - fields.created > most or not wanted.chooses(table.class_of(pod)):
+        max_age = (settings.max_age or 0.0) if own is None else _own_lifetime(own)
+        if not meets or not now - fields.created > max_age or not settings.chooses(table.class_of(pod)):
             return ""
-        lifetime = f"its lifetime is {age_text(most)}" if most else ""
+        lifetime = f"its lifetime is {age_text(max_age)}" if max_age else ""
         return ", ".join(
             filter(None, (f"it is {age_text(now - fields.created)} old", lifetime, *(states or ())))
         )

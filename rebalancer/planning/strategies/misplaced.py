@@ -147,12 +147,12 @@ class Misplaced(Strategy):
         for name, (filters, scores) in self._plugins.items():
             every = range(len(state.classes))
             may = [
-                (kind, item.may_reject)
-                for item in filters
+                (kind, plugin.may_reject)
+                for plugin in filters
                 for kind in every
-                if item.name != _TAINTS and item.concerns(state, kind)
+                if plugin.name != _TAINTS and plugin.concerns(state, kind)
             ]
-            may += [(kind, item.may_score_higher) for item in scores for kind in item.preferring(state)]
+            may += [(kind, plugin.may_score_higher) for plugin in scores for kind in plugin.preferring(state)]
             for kind, holds in may:
                 own = state.classes[kind]
                 rows = state.first_of(kind)
@@ -171,12 +171,14 @@ class Misplaced(Strategy):
         like = np.full(count + 1, -1)
         for node, taints in self._taints.items():
             like[node] = alike.setdefault(taints, node)
-        found = like[pods.node] >= 0
-        pairs, of = np.unique(pods.pod_class[found] * count + like[pods.node[found]], return_inverse=True)
+        on_taint = like[pods.node] >= 0
+        pairs, of = np.unique(
+            pods.pod_class[on_taint] * count + like[pods.node[on_taint]], return_inverse=True
+        )
         by_class = ((pods.classes[pair // count], pair % count) for pair in pairs.tolist())
         counts = [self.settings.chooses(own) and self._is_on_taint(own, node) for own, node in by_class]
-        found[found] = np.array(counts, np.bool_)[of]
-        return found
+        on_taint[on_taint] = np.array(counts, np.bool_)[of]
+        return on_taint
 
     def _is_on_taint(self, own: PodClass, node: int) -> bool:
         filters_and_scores = self._plugins.get(own.scheduler_name, ())
@@ -193,18 +195,18 @@ class Misplaced(Strategy):
 
         ignored = (*self.settings.excluded_taints, CORDON_TAINT, EMPTIED.key, TAINT_KEY)
         only = self.settings.included_taints
-        found: dict[int, Sequence[Taint]] = {}
+        by_node: dict[int, Sequence[Taint]] = {}
         for row, node in enumerate(self.prepared.nodes.records):
-            taints = (item for item in node.spec.taints or () if not matches_taint(item, ignored))
-            if counting := tuple(item for item in taints if only is None or matches_taint(item, only)):
-                found[row] = counting
-        return found
+            taints = (taint for taint in node.spec.taints or () if not matches_taint(taint, ignored))
+            if counting := tuple(taint for taint in taints if only is None or matches_taint(taint, only)):
+                by_node[row] = counting
+        return by_node
 
     def _untolerated(self, pod: PodClass, node: int, *effects: str) -> str:
         """The first taint of a node with one of these effects that pods of a class do not tolerate."""
-        taints = (item for item in self._taints.get(node, ()) if item.effect in effects)
+        taints = (taint for taint in self._taints.get(node, ()) if taint.effect in effects)
         tolerations = self._tolerations_of(pod)
-        return next((item.key for item in taints if not tolerations.tolerate(item)), "")
+        return next((taint.key for taint in taints if not tolerations.tolerate(taint)), "")
 
     def _tolerations_of(self, pod: PodClass) -> Tolerations:
         from rebalancer.scheduling.matching import Tolerations  # noqa: PLC0415 - imports numpy
@@ -243,8 +245,8 @@ class Misplaced(Strategy):
     @cached_property
     def _preferring(self) -> frozenset[int]:
         """The classes whose pods may prefer another node by a soft rule, whatever the taints of theirs."""
-        plugins = (item for _, scores in self._plugins.values() for item in scores)
-        return frozenset(kind for item in plugins for kind in item.preferring(self.prepared.state))
+        plugins = (plugin for _, scores in self._plugins.values() for plugin in scores)
+        return frozenset(kind for plugin in plugins for kind in plugin.preferring(self.prepared.state))
 
     @cached_property
     def _softly_tainted(self) -> BoolArray:
@@ -258,13 +260,15 @@ class Misplaced(Strategy):
     def _may_prefer(self, pod: PodRow, nodes: IntArray) -> BoolArray:
         """(nodes,) to which a pod may prefer another node by a soft rule."""
         table = self.prepared.pods
-        found: BoolArray = self._softly_tainted[nodes]
+        may_prefer: BoolArray = self._softly_tainted[nodes]
         if int(table.pod_class[pod]) in self._preferring:
-            found[:] = True
-        elif found.any():
+            may_prefer[:] = True
+        elif may_prefer.any():
             own = table.class_of(pod)
-            found[found] = [bool(self._untolerated(own, row, *_SOFT)) for row in nodes[found].tolist()]
-        return found
+            may_prefer[may_prefer] = [
+                bool(self._untolerated(own, row, *_SOFT)) for row in nodes[may_prefer].tolist()
+            ]
+        return may_prefer
 
     def _preferred_elsewhere(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That the scheduler would now choose a better node by a soft rule, and which; empty if not.

@@ -35,7 +35,7 @@ def move_in_groups(
     or none; with ``siblings_later`` not all pods of a workload move in one run.
     """
     builder = so_far.builder.copy()
-    kept = dict(so_far.kept)
+    why_kept = dict(so_far.kept)
     moved = builder.moved
     for group in groups(builder):
         before = None
@@ -46,14 +46,14 @@ def move_in_groups(
             wish = wish_of(pod, builder)
             if not wish.message:
                 continue
-            found = move_of(prepared, builder, pod, wish, siblings_later=siblings_later)
-            if isinstance(found, NotMoved):
-                words = f"{found.message} ({wish.strategy}: {wish.message})"
-                tried[pod] = replace(found, message=words)
+            outcome = move_of(prepared, builder, pod, wish, siblings_later=siblings_later)
+            if isinstance(outcome, NotMoved):
+                words = f"{outcome.message} ({wish.strategy}: {wish.message})"
+                tried[pod] = replace(outcome, message=words)
                 continue
             if before is None and group_of(pod):
                 before = builder.copy()  # which costs more than to find that the first pod stays
-            builder.add(found)
+            builder.add(outcome)
             tried[pod] = None
         refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
         if refused is not None and group_of(refused):
@@ -63,10 +63,10 @@ def move_in_groups(
             tried = {pod: refusal or together for pod, refusal in tried.items()}
         for pod, refusal in tried.items():
             if refusal is not None:
-                kept[pod] = refusal
+                why_kept[pod] = refusal
             else:
-                kept.pop(pod, None)
-    return replace(so_far, builder=builder, kept=kept)
+                why_kept.pop(pod, None)
+    return replace(so_far, builder=builder, kept=why_kept)
 
 
 def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) -> NotMoved | None:
@@ -77,8 +77,8 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
     workload = prepared.eviction.workload(pod)
     budgets = prepared.eviction.budgets.of(pod)
     moved = builder.used.counts["per_workload"][workload.key]
-    most = min((budget.allowed for budget in budgets), default=1)
-    if moved < max(1, min(most, (workload.desired or 0) - 1)):
+    allowed = min((budget.allowed for budget in budgets), default=1)
+    if moved < max(1, min(allowed, (workload.desired or 0) - 1)):
         return None
     verb = "moves" if moved == 1 else "move"
     message = f"{moved} of {workload.name} {verb} in this run; the others follow in later ones"

@@ -58,26 +58,26 @@ class Restarts(Strategy):
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
 
         table = self.prepared.pods
-        wanted = self.settings
-        found = [
+        settings = self.settings
+        restarted = [
             (-self._restarts(PodRow(row)), row)
             for row in table.columns.few("containers")
-            if table.node[row] >= 0 and self._restarts(PodRow(row)) >= wanted.threshold
+            if table.node[row] >= 0 and self._restarts(PodRow(row)) >= settings.threshold
         ]
-        return [PodRow(row) for _, row in sorted(found)]
+        return [PodRow(row) for _, row in sorted(restarted)]
 
     def _restarts(self, pod: PodRow) -> int:
         containers = self.prepared.pods.columns.few("containers")[pod]
         init = self.settings.including_init_containers
-        return sum(item.restarts for item in containers if init or not item.init)
+        return sum(container.restarts for container in containers if init or not container.init)
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How often it was restarted, and which of the states asked for it is in."""
         table = self.prepared.pods
-        wanted = self.settings
+        settings = self.settings
         restarts = self._restarts(pod)
-        if restarts < wanted.threshold or not wanted.chooses(table.class_of(pod)):
+        if restarts < settings.threshold or not settings.chooses(table.class_of(pod)):
             return ""
-        states = wanted.words(table.fields(pod), self.prepared.inputs.now)
-        said = f"its containers were restarted {counted(restarts, 'time')}"
-        return "" if states is None else ", ".join((said, *states))
+        states = settings.words(table.fields(pod), self.prepared.inputs.now)
+        words = f"its containers were restarted {counted(restarts, 'time')}"
+        return "" if states is None else ", ".join((words, *states))

@@ -23,9 +23,10 @@ from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _FIT = "NodeResourcesFit"
+_DEFERRED_RESIZE = ("PodResizePending", "True", "Deferred")  # type, status and reason of a condition
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RoomNeed(msgspec.Struct, frozen=True):
     """What room is made for."""
 
     pod: PodRow | None  # None for one more pod of a workload
@@ -49,7 +50,7 @@ class RoomSettings(Protocol):
     despite_preemption: bool
 
 
-def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wanted]:
+def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[RoomNeed]:
     """What room is to be made for: Pending pods first, in the order of the scheduler's queue.
 
     Then deferred resizes, and one more pod as large as the largest of each workload.
@@ -60,20 +61,20 @@ def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wa
     for row in map(PodRow, waiting_pods(state, pods)):
         fields = pods.fields(row)
         kind = state.pod_class[row]
-        since = [item.since for item in fields.conditions if item.type == "PodScheduled"]
+        since = [condition.since for condition in fields.conditions if condition.type == "PodScheduled"]
         waited = prepared.inputs.now - (since or [fields.created])[0]
         if not waited >= settings.pending_for or prepared.schedulers.is_foreign(kind):
             continue
-        found = preemptions.of(prepared.schedulers.scheduler(kind), kind)
-        if settings.despite_preemption or not (row in state.nominated or len(found.nodes)):
-            yield Wanted(row, kind, f"Pending {pods.full_name(row)}", pods.uids[row])
+        preemption = preemptions.of(prepared.schedulers.scheduler(kind), kind)
+        if settings.despite_preemption or not (row in state.nominated or len(preemption.nodes)):
+            yield RoomNeed(row, kind, f"Pending {pods.full_name(row)}", pods.uids[row])
     unusual = pods.columns.few("conditions") if settings.resizes else ()
     for row in map(PodRow, sorted(row for row in unusual if pods.node[row] >= 0)):
-        for item in pods.fields(row).conditions:
-            if (item.type, item.status, item.reason) == ("PodResizePending", "True", "Deferred"):
+        for condition in pods.fields(row).conditions:
+            if (condition.type, condition.status, condition.reason) == _DEFERRED_RESIZE:
                 name = f"the resize of {pods.full_name(row)}"
                 kind = int(pods.pod_class[row])
-                yield Wanted(row, kind, name, pods.uids[row], prepared.node_of(row))
+                yield RoomNeed(row, kind, name, pods.uids[row], prepared.node_of(row))
     requests = state.classes.requests
     for key in settings.workloads:
         rows = [row for row in prepared.bound_pods() if prepared.eviction.workload(row).key == key]
@@ -84,7 +85,7 @@ def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wa
             if not prepared.schedulers.is_foreign(kind)
         ]
         if sizes:
-            yield Wanted(None, -max(sizes)[-1], f"one more pod of {key}")
+            yield RoomNeed(None, -max(sizes)[-1], f"one more pod of {key}")
 
 
 class Room:
@@ -92,22 +93,22 @@ class Room:
 
     def __init__(self, prepared: PreparedInputs, settings: RoomSettings) -> None:
         self._prepared = prepared
-        self.wanted = tuple(wanted_room(prepared, settings))
+        self.needs = tuple(wanted_room(prepared, settings))
         self._landings: dict[Hashable, set[int]] = {}  # by state and class: the nodes that have room
 
-    def fits(self, wanted: Wanted, state: ClusterState, node: NodeRow | None = None) -> bool:
+    def fits(self, need: RoomNeed, state: ClusterState, node: NodeRow | None = None) -> bool:
         """Whether it fits on a node, or on any; a Pending pod that has found a node does."""
-        if wanted.node is not None:
-            return bool((self._free(state, wanted.node) >= 0).all())
-        if wanted.pod is not None and state.node[wanted.pod] >= 0:
+        if need.node is not None:
+            return bool((self._free(state, need.node) >= 0).all())
+        if need.pod is not None and state.node[need.pod] >= 0:
             return True
-        feasible = self._prepared.schedulers.scheduler(wanted.pod_class).feasible(state, wanted.pod_class)
+        feasible = self._prepared.schedulers.scheduler(need.pod_class).feasible(state, need.pod_class)
         return bool(feasible.any() if node is None else feasible[node])
 
-    def only_node(self, wanted: Wanted, state: ClusterState) -> NodeRow | None:
+    def only_node(self, need: RoomNeed, state: ClusterState) -> NodeRow | None:
         """The node that it fits on, if that is the only one."""
-        scheduler = self._prepared.schedulers.scheduler(wanted.pod_class)
-        nodes = np.flatnonzero(scheduler.feasible(state, wanted.pod_class)).tolist()
+        scheduler = self._prepared.schedulers.scheduler(need.pod_class)
+        nodes = np.flatnonzero(scheduler.feasible(state, need.pod_class)).tolist()
         return NodeRow(nodes[0]) if len(nodes) == 1 else None
 
     @staticmethod
@@ -118,26 +119,26 @@ class Room:
         free[pods] = state.classes.allocatable[node][pods] - state.pod_count[node]
         return free
 
-    def choices(self, wanted: Wanted, plan: PlanBuilder) -> list[tuple[str, list[PodRow]]]:
+    def choices(self, need: RoomNeed, plan: PlanBuilder) -> list[tuple[str, list[PodRow]]]:
         """The nodes that would have room without some of their pods, those first that lose the fewest."""
         state = plan.scenarios.all[0].after_termination
-        found = []
+        choices = []
         moved = plan.moved
-        nodes = [wanted.node] if wanted.node is not None else self._short_of_room(wanted, state)
+        nodes = [need.node] if need.node is not None else self._short_of_room(need, state)
         for node in nodes:
-            pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != wanted.pod]
+            pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != need.pod]
             pods = [row for row in pods if self._may_leave(row, node, state)]
             costs = dict(zip(pods, (1.0 + self._prepared.disruption.costs(pods)).tolist(), strict=True))
-            leaving = self._leaving(wanted, state, node, costs)
+            leaving = self._leaving(need, state, node, costs)
             if leaving:
                 cost = round(sum(costs[row] for row in leaving), 6)
-                found.append((len(leaving), cost, self._prepared.nodes.names[node], leaving))
-        return [item[-2:] for item in sorted(found)]
+                choices.append((len(leaving), cost, self._prepared.nodes.names[node], leaving))
+        return [choice[-2:] for choice in sorted(choices)]
 
-    def _short_of_room(self, wanted: Wanted, state: ClusterState) -> list[NodeRow]:
+    def _short_of_room(self, need: RoomNeed, state: ClusterState) -> list[NodeRow]:
         """The nodes that the scheduler rejects for want of resources alone."""
-        scheduler = self._prepared.schedulers.scheduler(wanted.pod_class)
-        reasons = scheduler.rejections(state, wanted.pod_class)
+        scheduler = self._prepared.schedulers.scheduler(need.pod_class)
+        reasons = scheduler.rejections(state, need.pod_class)
         excluded = self._prepared.landing_check.excluded
         return [
             NodeRow(row) for row, why in reasons.items() if why.startswith(f"{_FIT}:") and row not in excluded
@@ -154,14 +155,14 @@ class Room:
         return bool(self._landings[state.key, kind] - {node} - self._prepared.landing_check.excluded.keys())
 
     def _leaving(
-        self, wanted: Wanted, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]
+        self, need: RoomNeed, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]
     ) -> list[PodRow]:
         """The pods without which the node has room, as few and as cheap as a greedy choice finds."""
         classes = state.classes
         pods = BASE_RESOURCES.index("pods")
         needed = -self._free(state, node)
-        if wanted.node is None:
-            incoming = classes.vector(classes.requests[wanted.pod_class].incoming).copy()
+        if need.node is None:
+            incoming = classes.vector(classes.requests[need.pod_class].incoming).copy()
             incoming[pods] = 1
             needed = np.where(incoming > 0, needed + incoming, 0)
         needed = np.maximum(needed, 0)
@@ -182,9 +183,9 @@ class Room:
             chosen.append(best)
             needed = np.maximum(needed - sizes[best], 0)
         with state.without(chosen):
-            return chosen if self.fits(wanted, state, node) else []
+            return chosen if self.fits(need, state, node) else []
 
-    def place(self, wanted: Wanted, plan: PlanBuilder, name: str) -> str:
+    def place(self, need: RoomNeed, plan: PlanBuilder, name: str) -> str:
         """Put a Pending pod where there is room for it now, in every scenario.
 
         Else it says why that cannot be, in words that follow the name of the node.
@@ -192,19 +193,19 @@ class Room:
         if name not in self._prepared.nodes.row:
             return "is not there any more"
         node = NodeRow(self._prepared.nodes.row[name])
-        requests = plan.scenarios.all[0].after_termination.classes.requests[wanted.pod_class].incoming
+        requests = plan.scenarios.all[0].after_termination.classes.requests[need.pod_class].incoming
         amounts = np.array(requested_amounts(requests, self._prepared.inputs.load.resources), np.float64)
         hotness = self._prepared.hotness
         check = self._prepared.landing_check
         for scenario in plan.scenarios.all:
             state = scenario.after_termination
             rows = np.array([node])
-            if not self.fits(wanted, state, node):
+            if not self.fits(need, state, node):
                 return "would not have room for it in every scenario"
-            if wanted.is_pending:
+            if need.is_pending:
                 after = check.percent_after(rows, scenario.usage, state.pod_count, amounts)
                 if not ((after <= hotness.most(rows)) | np.isinf(hotness.most(rows))).all():
                     return "would be too hot with it"
-        if wanted.pod is not None and wanted.is_pending:
-            plan.scenarios.bind_pending(wanted.pod, [node] * len(plan.scenarios.all), amounts)
+        if need.pod is not None and need.is_pending:
+            plan.scenarios.bind_pending(need.pod, [node] * len(plan.scenarios.all), amounts)
         return ""

@@ -218,7 +218,7 @@ class Strategy(Purpose, Peer):
 
     def sources(self, plan: PartialPlan) -> Sequence[int]:
         """The node that each of its moves leaves."""
-        return [item.candidate.source for item in plan.moves if item.candidate.wish.strategy == self.name]
+        return [move.candidate.source for move in plan.moves if move.candidate.wish.strategy == self.name]
 
     def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
         """Fields of the plan itself that it fills, for hot nodes, whose figures are older than ``report``."""

@@ -91,17 +91,17 @@ class TopologySpread(Strategy):
         prepared = self.prepared
         state = plan.scenarios.all[0].after_termination
         order = dict[PodRow, tuple[int, float, str]]()
-        for item in () if plan.used.spent else self._constraints.all():
-            if not item.may_be_skewed(state):
+        for constraint in () if plan.used.spent else self._constraints.all():
+            if not constraint.may_be_skewed(state):
                 continue
-            left = item.counter.counts(state, keep=False).copy()
-            if not item.moves_left(left):
+            left = constraint.counter.counts(state, keep=False).copy()
+            if not constraint.moves_left(left):
                 continue
-            classes = state.classes.counters.classes(item.counter.counter)
+            classes = state.classes.counters.classes(constraint.counter.counter)
             rows = [PodRow(row) for kind, _ in classes for row in state.first_of(kind).tolist()]
             costs = prepared.disruption.costs(rows).tolist()
             for cost, name, row in sorted(zip(costs, map(prepared.pods.full_name, rows), rows, strict=True)):
-                domain = item.counter.values[prepared.node_of(row)]
+                domain = constraint.counter.values[prepared.node_of(row)]
                 order[row] = min((-int(left[domain]), cost, name), order.get(row, (0, 0.0, "")))
                 left[domain] -= 1
         for pod in sorted(order, key=order.__getitem__):
@@ -117,9 +117,9 @@ class TopologySpread(Strategy):
         counted = self._constraints.counters_of(state, state.pod_class[pod])
         all_of_them = self._constraints.of(state.classes[state.pod_class[pod]].namespace)
         words = (
-            item.why_move(state, self.prepared.node_of(pod))
-            for item in all_of_them
-            if item.counter.counter in counted
+            constraint.why_move(state, self.prepared.node_of(pod))
+            for constraint in all_of_them
+            if constraint.counter.counter in counted
         )
         return next(filter(None, words), "")
 
@@ -133,14 +133,14 @@ class TopologySpread(Strategy):
     def objections(self, landings: Landings) -> Sequence[str]:
         """That a node leaves as much to do for every constraint, or has too many pods of another one."""
         return [
-            "" if self._evens and item.evens else _AGAIN * item.again if item.helps else _NOTHING
-            for item in self._changes(landings)
+            "" if self._evens and change.evens else _AGAIN * change.again if change.helps else _NOTHING
+            for change in self._changes(landings)
         ] or [_NOTHING] * len(landings.rows)
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-        spoiled = [item.spoils for item in self._changes(landings)]
+        spoiled = [change.spoils for change in self._changes(landings)]
         return np.array(spoiled, np.bool_) if any(spoiled) else None
 
     def spoiled(self, landings: Landings, at: int) -> str:
@@ -162,6 +162,6 @@ class TopologySpread(Strategy):
             [f"constraints that do not hold: {len(before)}, after the plan {len(after)}"] if before else []
         )
         words += [f"{spent} is reached"] if after and (spent := plan.builder.used.spent) else []
-        words += [item.lacks for item in after if item.lacks][:1]
+        words += [constraint.lacks for constraint in after if constraint.lacks][:1]
         figures = {"skewed": float(len(before)), "skewedAfter": float(len(after))}
         return replace(super().report(plan), message="; ".join(words), figures=figures)

@@ -32,7 +32,7 @@ _UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes i
 
 def must_leave(pods: PodTable) -> BoolArray:
     """(pods,) which must leave their node before it is empty."""
-    stays = np.array([item.owner.kind in OF_THEIR_NODE for item in pods.classes], np.bool_)
+    stays = np.array([pod.owner.kind in OF_THEIR_NODE for pod in pods.classes], np.bool_)
     return (pods.node >= 0) & ~pods.terminating & ~stays[pods.pod_class]
 
 
@@ -81,7 +81,7 @@ class WholeNodes:
     @cached_property
     def _prices(self) -> Sequence[float | None]:
         """(nodes,) what each costs: None where nobody says, below 0 where what is said is no price."""
-        found: list[float | None] = []
+        prices: list[float | None] = []
         for node in self._prepared.nodes.records:
             written = (node.metadata.annotations or {}).get(_PRICE)
             price = self._settings.prices.get((node.metadata.labels or {}).get(_INSTANCE_TYPE, ""))
@@ -90,8 +90,8 @@ class WholeNodes:
                     price = float(written)
                 except ValueError:
                     price = -1.0
-            found.append(-1.0 if price is not None and not 0 <= price < float("inf") else price)
-        return found
+            prices.append(-1.0 if price is not None and not 0 <= price < float("inf") else price)
+        return prices
 
     @cached_property
     def _worth(self) -> Sequence[float]:
@@ -103,25 +103,25 @@ class WholeNodes:
     def _above(self) -> BoolArray:
         """(nodes,) of which more is requested than the thresholds allow."""
         state = self._prepared.state
-        found = np.zeros(len(self.leaving), np.bool_)
-        for name, most in self._settings.thresholds.items():
+        above = np.zeros(len(self.leaving), np.bool_)
+        for name, threshold in self._settings.thresholds.items():
             if name not in state.classes.column:  # no node has it, and no pod requests it
                 continue
             column = state.classes.column[name]
             used = state.pod_count if name == "pods" else state.requested[:, column]
-            found |= 100.0 * used > most * state.classes.allocatable[:, column]
-        return found
+            above |= 100.0 * used > threshold * state.classes.allocatable[:, column]
+        return above
 
     @cached_property
     def _asks_for_none(self) -> BoolArray:
         """(nodes,) with a pod that must leave, and may not as it requests nothing that thresholds name."""
         pods = self._prepared.pods
-        found = np.zeros(len(self.leaving), np.bool_)
+        asks_for_none = np.zeros(len(self.leaving), np.bool_)
         if self._settings.eviction_modes:
             names = self._settings.thresholds.keys()
             asks = [_requests_any(pod, names) for pod in pods.classes]
-            found[pods.node[self._must_leave & ~np.array(asks, np.bool_)[pods.pod_class]]] = True
-        return found
+            asks_for_none[pods.node[self._must_leave & ~np.array(asks, np.bool_)[pods.pod_class]]] = True
+        return asks_for_none
 
     @cached_property
     def _are_few(self) -> bool:
@@ -203,9 +203,9 @@ class WholeNodes:
         leave = self._must_leave
         fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (worth > 0)
         order = np.argsort(-worth / np.maximum(count, 1), kind="stable")
-        found: dict[int, tuple[float, list[PodRow]]] = {}
+        by_node: dict[int, tuple[float, list[PodRow]]] = {}
         for node in islice(filter(self.saves, order[fits[order]].tolist()), _MAX_NODES):
-            if len(found) * len(count) >= _MAX_TRIED:
+            if len(by_node) * len(count) >= _MAX_TRIED:
                 break
             sizes = {
                 pod: (-prepared.state.classes.present[int(pods.pod_class[pod])][:2]).tolist()
@@ -217,8 +217,9 @@ class WholeNodes:
             if protected is not None:
                 self.held.append(protected)
             else:
-                found[node] = len(rows) + float(prepared.disruption.costs(rows).sum()), rows
-        return dict(sorted(found.items(), key=lambda item: (-worth[item[0]] / item[1][0], item[0])))
+                by_node[node] = len(rows) + float(prepared.disruption.costs(rows).sum()), rows
+        best_first = sorted(by_node, key=lambda node: (-worth[node] / by_node[node][0], node))
+        return {node: by_node[node] for node in best_first}
 
     def uids_on(self, node: NodeRow) -> Iterator[str]:
         """Of the pods that must leave a node before it is empty."""
@@ -229,7 +230,7 @@ class WholeNodes:
         """The nodes that pods come to or leave by the moves so far, and those where Pending pods may go."""
         nodes = self._prepared.pods.node
         bound = np.bincount(nodes[nodes >= 0], minlength=len(self.leaving))
-        taken = [item.after_termination.pod_count > bound for item in plan.scenarios.all]
+        taken = [scenario.after_termination.pod_count > bound for scenario in plan.scenarios.all]
         return {
             *np.flatnonzero(np.any(taken, axis=0)).tolist(),
             *(move.candidate.source for move in plan.moves),
@@ -242,7 +243,7 @@ class WholeNodes:
         used = ~self.empty
         each = moves / max(len(emptied), 1)
         count = int(used.sum())
-        most = most_emptied(self._prepared.state, used)
+        by_requests = most_emptied(self._prepared.state, used)
         before = self._filled(self._prepared.state, used)
         used[list(emptied)] = False
         after = self._filled(plan.scenarios.likeliest.after_termination, used)
@@ -250,21 +251,24 @@ class WholeNodes:
             "emptied": len(emptied),
             "inUse": count,
             "emptyBefore": len(used) - count,
-            "mostByResources": most,
+            "mostByResources": by_requests,
             "saving": sum(self.saves(node) for node in emptied),
             "evictionsPerNode": each,
             **{f"{name}Before": value for name, value in before.items()},
             **{f"{name}After": value for name, value in after.items()},
         }
-        words = f"none of {counted(count, 'node')} in use can be emptied now, {most} at most by requests"
+        words = (
+            f"none of {counted(count, 'node')} in use can be emptied now, {by_requests} at most by requests"
+        )
         if emptied:
             cpu, memory, cores, gib = (
                 f"{x:.{d}f} → {y:.{d}f}"
                 for x, y, d in zip(before.values(), after.values(), (0, 0, 1, 1), strict=True)
             )
             words = (
-                f"{len(emptied):,} of {counted(count, 'node')} in use emptied ({most} at most by requests), "
-                f"{each:.1f} evictions each; requested of nodes in use: {cpu} % cpu, {memory} % memory; "
+                f"{len(emptied):,} of {counted(count, 'node')} in use emptied "
+                f"({by_requests} at most by requests), {each:.1f} evictions each; "
+                f"requested of nodes in use: {cpu} % cpu, {memory} % memory; "
                 f"largest pod that fits: {cores} cores and {gib} GiB"
             )
         elif spent := plan.builder.used.spent:
@@ -289,13 +293,15 @@ class WholeNodes:
         """Why there are not more: a limit, nodes of Karpenter, an annotation that cannot be read."""
         limits = plan.builder.used.limits
         nodes = self._prepared.nodes
-        name, most = min(("perNode", limits.per_node), ("perRun", limits.per_run), key=lambda item: item[1])
-        large = np.count_nonzero(self.leaving > most)
+        name, max_pods = min(
+            ("perNode", limits.per_node), ("perRun", limits.per_run), key=lambda limit: limit[1]
+        )
+        large = np.count_nonzero(self.leaving > max_pods)
         karpenters = sum(is_karpenters(node.metadata.labels or {}) for node in nodes.records)
         priced = zip(nodes.names, self._prices, strict=True)
         wrong = [name for name, price in priced if price is not None and price < 0]
         if large:
-            yield f"{name} {most} keeps {large} with more pods"
+            yield f"{name} {max_pods} keeps {large} with more pods"
         if above := np.count_nonzero(self._above & ~self.empty):
             yield f"thresholds keep {above} of which more is requested"
         if self._are_few:
