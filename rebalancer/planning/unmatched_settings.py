@@ -35,6 +35,7 @@ from rebalancer.profiles.types import DEFAULTS_SOURCE, ExtensionPoint
 from rebalancer.scheduling.versions.rules import GATES_OF_RULES
 
 _MAX_NAMES = 10  # a sentence lists no more names than these
+_SURELY_ALIKE = 0.75  # of 1: whoever exempts what has a label knows that nothing may have it yet
 _ALWAYS_EXCLUDED = "kube-system"  # every policy excludes it by default: a cluster without it gets no warning
 
 
@@ -117,7 +118,8 @@ def unmatched_protections(policy: RebalancePolicy, snapshot: Snapshot) -> tuple[
     """One sentence for each name in a protection that the cluster does not have.
 
     A run would evict the pods that the misspelt name should protect. A pattern, such as ``istio-*``, and a
-    selector of labels are no names: whoever writes one knows that it may match nothing.
+    label that must not exist are no names: whoever writes one knows that it may match nothing. What ``NotIn``
+    keeps out by a label that nothing has, it does not keep out.
     """
     protected_namespaces: list[tuple[str, Sequence[str]]] = [
         ("evictable.namespaces.exclude", policy.evictable.namespaces.exclude)
@@ -139,7 +141,10 @@ def unmatched_protections(policy: RebalancePolicy, snapshot: Snapshot) -> tuple[
         for place, names in protected_namespaces:
             literal = [name for name in names if "*" not in name]
             unmatched_namespaces += _unmatched_namespaces([(place, literal)], snapshot)
-    return (*unmatched_namespaces, *unmatched_kinds, *_unmatched_storage_classes(policy, snapshot))
+    return (
+        *(*unmatched_namespaces, *unmatched_kinds, *_unmatched_storage_classes(policy, snapshot)),
+        *_unmatched_labels_of_protections(policy, snapshot),
+    )
 
 
 def ensure_protections(policy: RebalancePolicy, snapshot: Snapshot) -> None:
@@ -149,7 +154,7 @@ def ensure_protections(policy: RebalancePolicy, snapshot: Snapshot) -> None:
         raise InputError(
             f"protects nothing: {'; '.join(unmatched)}",
             where=f"policy {policy.metadata.name}",
-            hint="correct the name; a pattern such as shop* may match nothing",
+            hint="correct the name; a pattern such as shop* may match nothing, and so may a DoesNotExist",
         )
 
 
@@ -222,6 +227,7 @@ def _unmatched_in_cluster(policy: RebalancePolicy, snapshot: Snapshot) -> Iterat
     yield from _unmatched_namespaces(settings, snapshot)
     yield from _unmatched_node_selectors(policy, snapshot)
     yield from _unmatched_pod_selectors(policy, snapshot)
+    yield from _misspelt_exemptions(policy, snapshot)
     yield from _unmatched_storage_classes(policy, snapshot)
     yield from _unmatched_in_strategies(policy, snapshot)
 
@@ -265,21 +271,21 @@ def _unmatched_node_selectors(policy: RebalancePolicy, snapshot: Snapshot) -> It
         selectors.append((f"{place}.nodeSelector", scope.node_selector))
     for setting, selector in selectors:
         if selector is not None and not any(map(selector.selects, labels_of_nodes)):
-            yield f"{setting} selects no node: {selector}"
+            yield _selects_nothing(setting, "node", selector, labels_of_nodes)
 
 
 def _unmatched_pod_selectors(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     pod_selector = policy.evictable.pod_selector
-    if pod_selector is not None and not any(
-        pod_selector.selects(pod.labels) for pod in snapshot.pods.classes
-    ):
-        yield f"evictable.podSelector selects no pod: {pod_selector}"
+    labels_of_pods = [pod.labels for pod in snapshot.pods.classes]
+    if pod_selector is not None and not any(map(pod_selector.selects, labels_of_pods)):
+        yield _selects_nothing("evictable.podSelector", "pod", pod_selector, labels_of_pods)
     namespace_selector = policy.evictable.namespace_selector
     labels_by_namespace = snapshot.namespaces
     if namespace_selector is None or labels_by_namespace is None:
         return
     if not any(map(namespace_selector.selects, labels_by_namespace.values())):
-        yield f"evictable.namespaceSelector selects no namespace: {namespace_selector}"
+        labels = labels_by_namespace.values()
+        yield _selects_nothing("evictable.namespaceSelector", "namespace", namespace_selector, labels)
 
 
 def _unmatched_storage_classes(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
@@ -377,7 +383,94 @@ def _unmatched_selector(place: str, key: str, selector: Selector, snapshot: Snap
         noun = "node"
         labels = [node.metadata.labels or {} for node in snapshot.nodes.records]
     if not any(map(selector.selects, labels)):
-        yield f"{place} selects no {noun}: {selector}"
+        yield _selects_nothing(place, noun, selector, labels)
+
+
+_Labels = Collection[Mapping[str, str]]  # of each object of a kind
+
+
+def _unmatched_labels_of_protections(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    """One sentence for each label by which a selector protects, and that nothing has."""
+    for place, noun, selector in _choosing_selectors(policy):
+        for key, operator in _requirements(selector):
+            if operator == "NotIn":
+                yield from _unmatched_label(place, noun, key, _labels_of(noun, snapshot))
+    for place, scope in _scopes(policy):
+        if scope.node_selector is None:
+            continue
+        labels = _labels_of("node", snapshot)
+        wanted = [key for key, operator in _requirements(scope.node_selector) if operator in ("In", "Exists")]
+        if not _keys(labels).issuperset(wanted):
+            yield _selects_nothing(f"{place}.nodeSelector", "node", scope.node_selector, labels)
+
+
+def _misspelt_exemptions(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    """One sentence for each label that must not exist, that nothing has, and that is nearly one of those."""
+    for place, noun, selector in _choosing_selectors(policy):
+        labels = _labels_of(noun, snapshot)
+        for key, operator in _requirements(selector):
+            prefix, _, name = key.rpartition("/")
+            alike = [
+                other.rpartition("/")[2] for other in _keys(labels) if other.rpartition("/")[0] == prefix
+            ]
+            if operator == "DoesNotExist" and did_you_mean(name, alike, cutoff=_SURELY_ALIKE):
+                yield from _unmatched_label(place, noun, key, labels)
+
+
+def _choosing_selectors(policy: RebalancePolicy) -> Iterator[tuple[str, str, Selector]]:
+    """The selectors of pods that may move, and of their nodes and namespaces: each with place and noun."""
+    evictable = policy.evictable
+    given = [
+        ("evictable.podSelector", "pod", evictable.pod_selector),
+        ("evictable.namespaceSelector", "namespace", evictable.namespace_selector),
+        ("hotNodes.nodeSelector", "node", policy.hot_nodes.node_selector),
+    ]
+    for strategy, settings in policy.strategies:
+        for key, value in settings or ():
+            if isinstance(value, Selector):
+                place = f"strategies.{to_camel(strategy)}.{to_camel(key)}"
+                given.append((place, "node" if key == "node_selector" else "pod", value))
+    yield from ((place, noun, selector) for place, noun, selector in given if selector is not None)
+
+
+def _requirements(selector: Selector) -> Iterator[tuple[str, str]]:
+    """The label and the operator of each requirement."""
+    yield from ((key, "In") for key in selector.match_labels)
+    yield from ((expression.key, expression.operator) for expression in selector.match_expressions)
+
+
+def _labels_of(noun: str, snapshot: Snapshot) -> _Labels:
+    """The labels of each pod, node or namespace; none where a recording does not have them."""
+    if noun == "pod":
+        return [pod.labels for pod in snapshot.pods.classes]
+    if noun == "node":
+        return [node.metadata.labels or {} for node in snapshot.nodes.records]
+    return (snapshot.namespaces or {}).values()
+
+
+def _keys(labels: _Labels) -> frozenset[str]:
+    return frozenset(key for of_object in labels for key in of_object)
+
+
+def _unmatched_label(place: str, noun: str, key: str, labels: _Labels) -> Iterator[str]:
+    """The sentence that a selector names a label that nothing has; none where nothing is known of them."""
+    if labels and key not in _keys(labels):
+        yield f"{place} names the label {key}, which no {noun} has{_similar(key, labels)}"
+
+
+def _selects_nothing(place: str, noun: str, selector: Selector, labels: _Labels) -> str:
+    """The sentence that a selector selects nothing, with the labels that are the reason."""
+    keys = _keys(labels)
+    missing = [key for key, operator in _requirements(selector) if operator in ("In", "Exists")]
+    lacking = [
+        f"; no {noun} has the label {key}{_similar(key, labels)}" for key in missing if key not in keys
+    ]
+    return f"{place} selects no {noun}: {selector}{''.join(lacking)}"
+
+
+def _similar(key: str, labels: _Labels) -> str:
+    hint = did_you_mean(key, _keys(labels))
+    return f" ({hint})" if hint else ""
 
 
 def _unmatched_in(setting: str, noun: str, names: Iterable[str], existing: Collection[str]) -> Iterator[str]:

@@ -41,3 +41,18 @@ def test_a_pattern_that_matches_nothing_holds_up_no_run(cluster: HotCluster) -> 
 
     assert json.loads(plan.stdout)["protectsNothing"] == []
     assert result.exit_code == 0, result.stderr
+
+
+def test_a_label_that_no_pod_has_protects_none_and_ends_a_run(cluster: HotCluster) -> None:
+    document = yaml.safe_load(cluster.policy)
+    expression = {"key": "ap", "operator": "NotIn", "values": ["db"]}
+    document["evictable"]["podSelector"] = {"matchExpressions": [expression]}
+    cluster.policy = yaml.safe_dump(document)
+    table = cluster.start("plan").stdout.splitlines()
+    result, _ = cluster.run()
+
+    said = "evictable.podSelector names the label ap, which no pod has (did you mean app?)"
+    assert said in " ".join(" ".join(table[1:3]).split())
+    assert table[1].startswith("PROTECTS NOTHING: ")
+    assert (result.exit_code, cluster.evicted()) == (2, 0)
+    assert said in result.stderr

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.strategies import STRATEGIES
-from rebalancer.planning.unmatched_settings import LISTS_OF_NAMES, unmatched_names
+from rebalancer.planning.unmatched_settings import LISTS_OF_NAMES, unmatched_names, unmatched_protections
 from rebalancer.planning.warnings import sentences
 from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import Namespaces, RebalancePolicy
@@ -22,16 +22,20 @@ from tests.rows import rows
 def warnings(
     neutral: tuple[str, ...] = (), namespaces: tuple[str, ...] = ("shop",), **policy: Any
 ) -> tuple[str, ...]:
+    found = RebalancePolicy.model_validate(policy)
+    scheduler = SchedulerFacts(default_configuration(), found.schedulers[0])
+    return sentences(unmatched_names(found, a_cluster(namespaces), (scheduler,), neutral))
+
+
+def a_cluster(namespaces: tuple[str, ...] = ("shop",), nodes: list[Any] | None = None) -> Snapshot:
     recording = a_recording(
         None,
-        nodes=[a_node("n1")],
+        nodes=nodes or [a_node("n1")],
         pods=[a_pod("web-1", node="n1", namespace="shop", labels={"app": "web"})],
         namespaces=[{"metadata": {"name": name, "labels": {"team": "web"}}} for name in namespaces],
         storageclasses=[{"metadata": {"name": "fast"}, "provisioner": "x"}],
     )
-    found = RebalancePolicy.model_validate(policy)
-    scheduler = SchedulerFacts(default_configuration(), found.schedulers[0])
-    return sentences(unmatched_names(found, build_snapshot(recording), (scheduler,), neutral))
+    return build_snapshot(recording)
 
 
 @rows(
@@ -105,6 +109,71 @@ def test_a_name_that_matches_nothing_is_said(policy: dict[str, Any], sentence: s
     (line,) = warnings(**policy)
 
     assert sentence in line
+
+
+def label(key: str, operator: str, *values: str) -> dict[str, Any]:
+    expression = {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
+    return {"matchExpressions": [expression]}
+
+
+@rows(
+    "policy, sentence",
+    [
+        (
+            {"evictable": {"podSelector": label("ap", "NotIn", "db")}},
+            "evictable.podSelector names the label ap, which no pod has (did you mean app?)",
+        ),
+        (
+            {"evictable": {"namespaceSelector": label("taem", "NotIn", "db")}},
+            "evictable.namespaceSelector names the label taem, which no namespace has (did you mean team?)",
+        ),
+        (
+            {"hotNodes": {"nodeSelector": label("pol", "NotIn", "db")}},
+            "hotNodes.nodeSelector names the label pol, which no node has (did you mean pool?)",
+        ),
+        (
+            {"strategies": {"duplicates": {"podSelector": label("ap", "NotIn", "db")}}},
+            "strategies.duplicates.podSelector names the label ap, which no pod has (did you mean app?)",
+        ),
+        (
+            {"limits": {"scoped": [{"perRun": 1, "nodeSelector": {"matchLabels": {"pol": "db"}}}]}},
+            "limits.scoped[0].nodeSelector selects no node: pol=db; no node has the label pol "
+            "(did you mean pool?)",
+        ),
+        (
+            {
+                "evictable": {
+                    "blackouts": [{"from": "12-24", "to": "12-26", "nodeSelector": label("p", "Exists")}]
+                }
+            },
+            "evictable.blackouts[0].nodeSelector selects no node: p Exists; no node has the label p",
+        ),
+    ],
+)
+def test_a_label_that_nothing_has_protects_nothing_where_a_policy_protects_by_it(
+    policy: dict[str, Any], sentence: str
+) -> None:
+    snapshot = a_cluster(nodes=[a_node("n1", labels={"pool": "web"})])
+    assert unmatched_protections(RebalancePolicy.model_validate(policy), snapshot) == (sentence,)
+
+
+def test_a_label_that_must_not_exist_protects_whether_or_not_anything_has_it_and_a_misspelt_one_is_said() -> (
+    None
+):
+    snapshot = a_cluster()
+    for key, said in (("exempt", 0), ("example.com/app", 0), ("appp", 1)):
+        policy: dict[str, Any] = {"evictable": {"podSelector": label(key, "DoesNotExist")}}
+        assert unmatched_protections(RebalancePolicy.model_validate(policy), snapshot) == ()
+        assert len(warnings(**policy)) == said
+    assert "evictable.podSelector names the label appp, which no pod has (did you mean app?)" in warnings(
+        **policy
+    )
+
+
+def test_a_value_that_no_object_has_is_no_mistake_where_the_label_is_there() -> None:
+    policy: dict[str, Any] = {"evictable": {"podSelector": label("app", "NotIn", "db")}}
+    assert unmatched_protections(RebalancePolicy.model_validate(policy), a_cluster()) == ()
+    assert warnings(**policy) == ()
 
 
 def test_an_option_that_matches_nothing_is_said() -> None:
