@@ -142,14 +142,14 @@ class _Cells:
 
         ``terminating`` are counters that count terminating pods, the others are those that do not.
         """
-        found: dict[tuple[int, str], int] = {}
+        weights: dict[tuple[int, str], int] = {}
         for entry in self._state.classes.counters.entries(pod_class):
             if entry.terminating != terminating:
                 continue
             for counter, key in self._begin:
                 if counter == entry.counter:
-                    found[counter, key] = found.get((counter, key), 0) + entry.weight
-        return [(self.slot(*place), weight) for place, weight in found.items()]
+                    weights[counter, key] = weights.get((counter, key), 0) + entry.weight
+        return [(self.slot(*place), weight) for place, weight in weights.items()]
 
 
 class LaneTables:
@@ -217,10 +217,10 @@ class LaneTables:
         weights = scheduler.profile.weights
         formulas = _Formulas()
         if isinstance(fit_plugin, NodeResourcesFit):
-            compared = tuple((item.column, item.weight, item.with_defaults) for item in fit)
+            compared = tuple((resource.column, resource.weight, resource.with_defaults) for resource in fit)
             formulas = replace(formulas, fit=(str(fit_plugin.scoring_type), compared))
         if balanced:
-            columns = tuple((item.column, item.with_defaults) for item in balanced)
+            columns = tuple((resource.column, resource.with_defaults) for resource in balanced)
             formulas = replace(formulas, balance=(counts_before, columns))
         if isinstance(affinity, InterPodAffinity) and preferred:
             formulas = replace(formulas, affinity=affinity.range_with_zero)
@@ -246,8 +246,8 @@ class LaneTables:
         classes = self.state.classes
         needed = np.full(len(classes.resources), _ANY_AMOUNT)
         if isinstance(plugin, NodeResourcesFit):
-            for column, most in plugin.room(self.state, kind).resources:
-                needed[column] = classes.allocatable[0, column] - most[0]
+            for column, room in plugin.room(self.state, kind).resources:
+                needed[column] = classes.allocatable[0, column] - room[0]
         return needed
 
     def _fit_resources(self, plugin: Plugin | None, kind: int) -> Sequence[ScoredResource]:
@@ -311,26 +311,26 @@ class LaneTables:
         classes = self.state.classes
         self.nobody = self._cells.nobody
         self.row = self._cells.row()
-        self.admitted = np.array([item.admitted for item in parts])
-        self.added = np.array([item.added for item in parts])
-        self.needed = np.array([[*item.needed, 1] for item in parts])  # and one more pod
-        self.fit_plugin = next((item.fit_plugin for item in parts if item.fit_plugin is not None), None)
-        self.fit_resources = next((item.fit for item in parts if item.fit), ())
+        self.admitted = np.array([part.admitted for part in parts])
+        self.added = np.array([part.added for part in parts])
+        self.needed = np.array([[*part.needed, 1] for part in parts])  # and one more pod
+        self.fit_plugin = next((part.fit_plugin for part in parts if part.fit_plugin is not None), None)
+        self.fit_resources = next((part.fit for part in parts if part.fit), ())
         none = [0] * len(self.fit_resources)
-        self.fit_own = np.array([_own(item.fit) or none for item in parts])
-        self.fit_weight = np.array([item.fit_weight for item in parts])
-        self.balanced = next((item.balanced for item in parts if item.balanced), ())
+        self.fit_own = np.array([_own(part.fit) or none for part in parts])
+        self.fit_weight = np.array([part.fit_weight for part in parts])
+        self.balanced = next((part.balanced for part in parts if part.balanced), ())
         none = [0] * len(self.balanced)
-        self.balance_own = np.array([_own(item.balanced) or none for item in parts])
+        self.balance_own = np.array([_own(part.balanced) or none for part in parts])
         self.balance_counts_before = self._formulas.balance is not None and self._formulas.balance[0]
         self.range_with_zero = bool(self._formulas.affinity)
-        self.balance_weight = np.array([item.balance_weight for item in parts])
+        self.balance_weight = np.array([part.balance_weight for part in parts])
         self.soft = [_stacked(column, self.nobody) for column in _columns(parts, "soft")]
-        self.soft_weight = np.array([item.soft_weight for item in parts])
+        self.soft_weight = np.array([part.soft_weight for part in parts])
         self.hard = [_stacked(column, self.nobody) for column in _columns(parts, "hard")]
         self.unwanted = [_stacked(column, self.nobody) for column in _columns(parts, "unwanted")]
         self.preferred = [_stacked(column, self.nobody) for column in _columns(parts, "preferred")]
-        self.affinity_weight = np.array([item.affinity_weight for item in parts])
+        self.affinity_weight = np.array([part.affinity_weight for part in parts])
         self.sources = np.array([pod.source for pod in self.pods])
         leaving = [pod.leaving for pod in self.pods]
         coming = [pod.replacement for pod in self.pods]
@@ -541,12 +541,12 @@ class _Stacked(msgspec.Struct, frozen=True, eq=False):
 
     def logarithms(self, feasible: BoolArray, pods: IntArray, tables: LaneTables) -> FloatArray:
         """(lanes,) of how many domains the feasible nodes have, of constraints that are not by node."""
-        found: FloatArray = np.zeros(len(pods))
+        logarithms: FloatArray = np.zeros(len(pods))
         for of_pods, members in self.domains.values():
             # A node is a member of one domain, those without the key of one more.
             count = np.count_nonzero(feasible @ members, axis=1)
-            found = np.where(of_pods[pods], tables.logarithms[count], found)
-        return found
+            logarithms = np.where(of_pods[pods], tables.logarithms[count], logarithms)
+        return logarithms
 
 
 class _Counts(msgspec.Struct, frozen=True, eq=False):
@@ -569,16 +569,16 @@ def _own(resources: Sequence[ScoredResource]) -> list[int]:
 
 def _everywhere(resources: Sequence[ScoredResource]) -> Sequence[ScoredResource]:
     """Resources that every node offers."""
-    if not resources or any(item.offered is not None for item in resources):
+    if not resources or any(resource.offered is not None for resource in resources):
         raise _UnknownError
     return resources
 
 
 def _columns(parts: Sequence[_Parts], name: str) -> list[list[_Slot | None]]:
     """By number: the slot of each pod that has so many."""
-    slots: list[Sequence[_Slot]] = [getattr(item, name) for item in parts]
-    most = max(map(len, slots), default=0)
-    return [_numbered(slots, number) for number in range(most)]
+    slots: list[Sequence[_Slot]] = [getattr(part, name) for part in parts]
+    count = max(map(len, slots), default=0)
+    return [_numbered(slots, number) for number in range(count)]
 
 
 def _numbered(slots: Sequence[Sequence[_Slot]], number: int) -> list[_Slot | None]:
@@ -594,8 +594,12 @@ def _stacked(slots: Sequence[_Slot | None], nobody: int) -> _Stacked:
     domains: dict[str, tuple[BoolArray, BoolArray]] = {}
     by_node = np.array([_is_by_node(counter) for counter in counters])
     for key in {counter.constraint.topology_key for counter in counters if counter is not None}:
-        first = next(item for item in counters if item is not None and item.constraint.topology_key == key)
-        of_pods = np.array([item is not None and item.constraint.topology_key == key for item in counters])
+        first = next(
+            counter for counter in counters if counter is not None and counter.constraint.topology_key == key
+        )
+        of_pods = np.array(
+            [counter is not None and counter.constraint.topology_key == key for counter in counters]
+        )
         members = first.values[:, None] == np.arange(-1, first.number_of_domains)
         domains[key] = of_pods & ~by_node, members
     enough = [
@@ -609,11 +613,15 @@ def _stacked(slots: Sequence[_Slot | None], nobody: int) -> _Stacked:
         is_used=np.array([counter is not None for counter in counters]),
         weight=np.array([slot.weight for slot in every]),
         by_node=by_node,
-        constant=np.array([0.0 if item is None else item.constraint.max_skew - 1.0 for item in counters]),
-        max_skew=np.array([_HIGHEST if item is None else item.constraint.max_skew for item in counters]),
-        itself=np.array([0 if item is None else item.itself for item in counters]),
+        constant=np.array(
+            [0.0 if counter is None else counter.constraint.max_skew - 1.0 for counter in counters]
+        ),
+        max_skew=np.array(
+            [_HIGHEST if counter is None else counter.constraint.max_skew for counter in counters]
+        ),
+        itself=np.array([0 if counter is None else counter.itself for counter in counters]),
         enough=np.array(enough),
-        domains={key: item for key, item in domains.items() if item[0].any()},
+        domains={key: (of_pods, members) for key, (of_pods, members) in domains.items() if of_pods.any()},
     )
 
 

@@ -131,7 +131,6 @@ _BESIDE = (  # modules in them that are not clean yet
     "rebalancer/planning/strategies/hot_nodes/relief.py",
     "rebalancer/planning/strategies/hot_nodes/report.py",
     "rebalancer/planning/strategies/hot_nodes/search.py",
-    "rebalancer/scheduling/lanes.py",
 )
 _ALLOWED = {
     ("rebalancer/analysis.py", "kept"),  # the frame of the plan's ``kept``
