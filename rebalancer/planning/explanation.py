@@ -211,6 +211,9 @@ def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[Reje
     return tuple(groups)
 
 
+_STAYS_ANYWAY = "it would stay all the same"
+
+
 class PodExplainer:
     """The explanation of one pod."""
 
@@ -274,6 +277,7 @@ class PodExplainer:
             verdict = str(Reason.LIMIT)
             most = prepared.policy.limits.per_run
             verdict_because = f"perRun {most} is reached before its turn ({name}: {why})"
+        without_limits = self._with_higher_limits(plan, plan_by)
         return PodExplanation(
             **plan.of_same(),
             pod=prepared.eviction.pod_reference(row),
@@ -283,8 +287,9 @@ class PodExplainer:
             because=refusal.message if refusal else unprotected,
             refusals=_in_words(refusals, partial(remedy, prepared.eviction, row)),
             verdict=verdict,
-            verdict_because=verdict_because + self._with_higher_limits(plan, plan_by),
-            remedy="" if refusals else _remedy_of(plan, pods.uids[row]),
+            verdict_because=verdict_because + without_limits,
+            # Higher limits free no pod that would stay without them: the verdict says what else keeps it.
+            remedy="" if refusals or _STAYS_ANYWAY in without_limits else _remedy_of(plan, pods.uids[row]),
             landings=landings,
             after_moves=after_moves,
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
@@ -309,7 +314,7 @@ class PodExplainer:
         because = next(
             (item.because for item in larger.kept if item.pod.uid == uid), "its node cools without it"
         )
-        return f"; without {setting} it would stay all the same: {because}"
+        return f"; without {setting} {_STAYS_ANYWAY}: {because}"
 
     def _wishes(self) -> dict[str, str]:
         if self._node < 0:

@@ -372,8 +372,10 @@ def test_a_pod_that_a_limit_keeps_says_whether_it_would_move_without_it() -> Non
 
     for name in held:
         words = "the plan would move it" if name in free else "it would stay all the same: "
-        verdict = _pod(inputs, f"pod/default/{name}").verdict_because
-        assert f"perRun 1 is reached; without limits.perRun {words}" in verdict
+        explained = _pod(inputs, f"pod/default/{name}")
+        assert f"perRun 1 is reached; without limits.perRun {words}" in explained.verdict_because
+        assert explained.remedy.startswith("limits.perRun: ") == (name in free)  # else it frees nothing
+    assert not free.issuperset(held)
 
 
 def _without_limit(inputs: PlanningInputs) -> PlanningInputs:
