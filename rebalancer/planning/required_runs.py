@@ -34,8 +34,8 @@ def assumed_runs(inputs: PlanningInputs, moves: Sequence[Move]) -> str:
         which = "this move"
     whose = "its node is" if waiting == 1 else "nodes are"
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
-    apart = f" {format_duration(spacing)} apart" if spacing else ""
-    return f"run makes {which} once {whose} hot in {needed} runs{apart}; the next is the first"
+    apart = f" at least {format_duration(spacing)} apart" if spacing else ""
+    return f"run makes {which} once {whose} hot in {needed} runs{apart}; next is run 1"
 
 
 def later_run(inputs: PlanningInputs, plan: Plan, plan_of: Callable[[PlanningInputs], Plan]) -> str:

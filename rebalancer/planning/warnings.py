@@ -83,7 +83,7 @@ def _refusals(scheduler: SchedulerFacts) -> Iterator[str]:
     """Why a run would not move the pods of a scheduler, one sentence a reason."""
     if scheduler.not_alive:
         yield f"the pods of {scheduler.name} stay: {scheduler.not_alive}"
-    if not scheduler.version:
+    if not scheduler.version and not scheduler.settings.allow_unverified_version:
         yield from version_warnings("", scheduler.configuration.api_version)
 
 
@@ -182,11 +182,12 @@ def _of_its_version(scheduler: SchedulerFacts) -> Iterator[str]:
             f"{scheduler.version}, as the API server is; name its pods in scheduler.pods, or state "
             "scheduler.version"
         )
-    if scheduler.version:
+    is_allowed = settings.allow_unverified_version
+    if scheduler.version or is_allowed:
         api_version = ""
         if configuration.source != DEFAULTS_SOURCE:
             api_version = configuration.api_version
-        yield from version_warnings(scheduler.version, api_version)
+        yield from version_warnings(scheduler.version, api_version, is_allowed=is_allowed)
 
 
 def reuses_orders(profile: Profile, release: Release) -> bool:

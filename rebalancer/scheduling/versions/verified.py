@@ -187,21 +187,26 @@ def unpredictable_rule(release: Release, pod: PodClass, settled: Collection[Rule
     return ""
 
 
-def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
-    """Warnings about a scheduler's version and its configuration's API version."""
+def version_warnings(version: str, api_version: str, *, is_allowed: bool = False) -> tuple[str, ...]:
+    """Warnings about a scheduler's version and its configuration's API version.
+
+    ``is_allowed``: the policy lets a run act on a version that was not compared.
+    """
     minor = minor_of(version)
     if minor is None:
+        run = "acts all the same" if is_allowed else "refuses to act"
         return (
-            f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to "
-            "act; state it in scheduler.version",
+            f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run {run}; state "
+            "it in scheduler.version",
         )
     warnings: list[str] = []
     if not is_verified(version):
-        warnings.append(_unverified(version, minor))
+        warnings.append(_unverified(version, minor, is_allowed=is_allowed))
     provisional = provisional_rules(version)
     if provisional:
+        run = "carries out" if is_allowed else "refuses"
         warnings.append(
-            f"scheduler {version} was compared as of {compared_prerelease(version)}; run refuses a plan that "
+            f"scheduler {version} was compared as of {compared_prerelease(version)}; run {run} a plan that "
             f"moves pods which depend on {_some_names(provisional)}: these may change until the release"
         )
     short = api_version.rpartition("/")[2]
@@ -211,18 +216,19 @@ def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _unverified(version: str, minor: int) -> str:
+def _unverified(version: str, minor: int, *, is_allowed: bool) -> str:
     """What a minor means for ``run`` that was not compared."""
     if minor > _NEWEST_READ:
-        return (
-            f"scheduler {version}: what changed after 1.{_NEWEST_READ} is not known; "
-            f"run refuses to act on it ({ALLOWED_BY} allows it)"
-        )
+        unknown = f"scheduler {version}: what changed after 1.{_NEWEST_READ} is not known"
+        if is_allowed:
+            return f"{unknown}; run acts on it all the same ({ALLOWED_BY})"
+        return f"{unknown}; run refuses to act on it ({ALLOWED_BY} allows it)"
     rules = differing_rules(version)
     if not rules:
         return f"scheduler {version} was read but not compared ({verified_in_words()} were); it decides alike"
+    run = "carries out" if is_allowed else "refuses"
     return (
-        f"scheduler {version} was read but not compared ({verified_in_words()} were); run refuses a plan "
+        f"scheduler {version} was read but not compared ({verified_in_words()} were); run {run} a plan "
         f"that moves pods which depend on {_some_names(rules)}"
     )
 

@@ -76,7 +76,7 @@ def test_a_dry_run_decides_as_the_run_right_after_it_and_says_what_a_later_one_w
     words = " ".join(dry.stdout.split())
     assert f"that finds them still hot would move {len(planned['moves'])} pods" in words
     assert len(states) == earlier_runs  # a dry run leaves none
-    assert "hot in 2 runs 7m30s apart; the next is the first" in planned["runs"]
+    assert "hot in 2 runs at least 7m30s apart; next is run 1" in planned["runs"]
 
 
 @pytest.mark.parametrize("where", ["file", "config map"])

@@ -391,7 +391,7 @@ def test_without_a_state_a_plan_shows_what_comes_after_enough_runs_and_that_the_
     plan = hot_once(None)
     assert moved(plan)
     which = "this move once its node is" if len(plan.moves) == 1 else "these moves once nodes are"
-    assert plan.runs == f"run makes {which} hot in 2 runs 7m30s apart; the next is the first"
+    assert plan.runs == f"run makes {which} hot in 2 runs at least 7m30s apart; next is run 1"
     assert not [warning for warning in plan.warnings if "hotNodes.forRuns" in warning]
     assert hot_once(RunState(hot_streaks={"hot": 1})).runs == ""
 

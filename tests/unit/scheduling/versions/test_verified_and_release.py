@@ -158,6 +158,16 @@ def test_only_verified_versions_go_without_a_warning() -> None:
     assert old.endswith("and 1 other")
 
 
+def test_no_warning_says_that_a_run_refuses_what_the_policy_allows() -> None:
+    for version in ("", "1.99", "1.27", "1.38"):
+        refused = " ".join(version_warnings(version, V1))
+        allowed = " ".join(version_warnings(version, V1, is_allowed=True))
+
+        assert ("run refuses" in refused) == bool(refused)
+        assert "refuses" not in allowed
+        assert bool(allowed) == bool(refused)
+
+
 def test_verified_minors_are_named_in_spans() -> None:
     named = verified_in_words().replace(" and ", ", ").split(", ")
     minors: list[int] = []
