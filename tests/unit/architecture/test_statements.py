@@ -125,13 +125,6 @@ CLEAN = (
     "rebalancer/service",
     "rebalancer/state",
 )
-_BESIDE = (  # modules in them that are not clean yet
-    "rebalancer/planning/strategies/hot_nodes/drafts.py",
-    "rebalancer/planning/strategies/hot_nodes/movable.py",
-    "rebalancer/planning/strategies/hot_nodes/relief.py",
-    "rebalancer/planning/strategies/hot_nodes/report.py",
-    "rebalancer/planning/strategies/hot_nodes/search.py",
-)
 _ALLOWED = {
     ("rebalancer/analysis.py", "kept"),  # the frame of the plan's ``kept``
     ("rebalancer/load/report.py", "known"),  # which nodes have a figure, as planning reads it
@@ -168,8 +161,7 @@ def test_a_name_says_what_the_value_is() -> None:
     empty: set[tuple[str, str]] = set()
     for path in clean_modules():
         module = path.relative_to(ROOT).as_posix()
-        if module not in _BESIDE:
-            empty |= {(module, name) for name in empty_names(ast.parse(path.read_text()))}
+        empty |= {(module, name) for name in empty_names(ast.parse(path.read_text()))}
     assert empty == _ALLOWED
 
 

@@ -94,8 +94,8 @@ class _Levels:
         counts = likeliest.after_termination.pod_count
         # (nodes, resources) what counts beside the usage of a node where a pod is about to land
         self.beside = check.percent_after(np.arange(nodes), likeliest.usage, counts, nothing) - self.first
-        most = np.array([policy.max_after.get(name, np.inf) for name in load.percent_resources])
-        self.most = np.minimum(self.hotness.hot_above, most)
+        max_after = np.array([policy.max_after.get(name, np.inf) for name in load.percent_resources])
+        self.max_percent = np.minimum(self.hotness.hot_above, max_after)
         self.usable: BoolArray = np.ones(nodes, np.bool_)
         self.usable[list(check.excluded)] = False
         self.min_gain = policy.min_gain
@@ -116,7 +116,9 @@ class _Levels:
         """
         lanes = np.arange(len(pods))
         after = percent + self.beside + self.brings[pods]
-        cool: BoolArray = np.asarray(after <= self.most) | (self.unmeasured & np.isinf(self.most))
+        cool: BoolArray = np.asarray(after <= self.max_percent) | (
+            self.unmeasured & np.isinf(self.max_percent)
+        )
         good: BoolArray = self.usable & cool.all(axis=2)
         good[lanes, sources] = False
         before = percent[lanes, sources]
@@ -159,10 +161,10 @@ class _Limits:
         left: list[int] = []
         members: list[list[int]] = []
         for at, pod in enumerate(pods.candidates):
-            for name, by, most in start.used.counting(pod):
+            for name, by, limit in start.used.counting(pod):
                 group = number.setdefault((name, by), len(left))
                 if group == len(left):
-                    left.append(most - start.used.counts[name][by])
+                    left.append(limit - start.used.counts[name][by])
                     members.append([])
                 members[group].append(at)
         binding = [group for group, of_group in enumerate(members) if left[group] < len(of_group)]
@@ -202,8 +204,8 @@ class Drafts:
         self.least = least
         self.sources = np.array([pod.source for pod in pods.candidates])
         when = [timings(pod, prepared.inputs) for pod in pods.candidates]
-        self.while_terminating = np.array([Predecessor.TERMINATES in item for item in when])
-        self.once_gone = np.array([Predecessor.GONE in item for item in when])
+        self.while_terminating = np.array([Predecessor.TERMINATES in predecessors for predecessors in when])
+        self.once_gone = np.array([Predecessor.GONE in predecessors for predecessors in when])
         state = start.scenarios.likeliest.after_termination
         lane_pods = [
             LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods.candidates
@@ -255,7 +257,7 @@ class _Search:
         self._pods = drafts.pods
         self._levels = drafts.levels
         self._random = random
-        self._most = drafts.placements
+        self._max_placements = drafts.placements
         self._count = _DRAFTS
         lanes = self._count * _COURSES
         self._lanes = Lanes(drafts.tables, lanes)
@@ -295,7 +297,7 @@ class _Search:
 
     def run(self) -> list[Draft]:
         """Draft until the placements are spent; the best drafts, the best first."""
-        while self._placed < self._most and self._in_a_row < _NOTHING_NEW * self._count:
+        while self._placed < self._max_placements and self._in_a_row < _NOTHING_NEW * self._count:
             self._of.prepared.options.ensure_wanted()
             self._make_certain_moves()
             drafts, pods = self._choose()
@@ -304,7 +306,7 @@ class _Search:
                 self._lanes.land(self._lanes_of(drafts), np.repeat(pods, _COURSES), nodes.ravel())
                 self._have_moved(drafts, pods, nodes)
         self._weigh(np.arange(self._count))
-        return sorted(self._ended.values(), key=lambda item: (item.points, item.order))[:_KEPT]
+        return sorted(self._ended.values(), key=lambda draft: (draft.points, draft.order))[:_KEPT]
 
     def _lanes_of(self, drafts: IntArray) -> IntArray:
         """(drafts times courses,) their lanes."""
@@ -545,12 +547,12 @@ class _Search:
         percent = self._percent[self._lanes_of(drafts)][:, hot]
         points = self._levels.excess(hot, percent) + POINTS_A_HOT_NODE * self._levels.times_hot(hot, percent)
         mean = points.reshape(-1, _COURSES).mean(axis=1) + self._of.asked * self._cost[drafts]
-        left = max(1.0 - self._placed / self._most, 0.0)
+        left = max(1.0 - self._placed / self._max_placements, 0.0)
         for number, of_draft in zip(drafts.tolist(), mean.tolist(), strict=True):
             draft = Draft(round(of_draft, 6), tuple(self._made[number]))
-            known = self._ended.get(draft.order)
-            self._in_a_row = 0 if known is None else self._in_a_row + 1
-            if known is None or draft.points < known.points:
+            earlier = self._ended.get(draft.order)
+            self._in_a_row = 0 if earlier is None else self._in_a_row + 1
+            if earlier is None or draft.points < earlier.points:
                 self._ended[draft.order] = draft
             if draft.points < self._model.points + _TEMPERATURE * left * self._random.exponential():
                 self._model = draft

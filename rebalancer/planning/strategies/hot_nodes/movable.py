@@ -53,7 +53,9 @@ class MovablePods:
         self.hotness = prepared.hotness
         self.nodes = np.array(list(candidates), np.int64)  # rows of the hot nodes
         self.candidates = [
-            item for items in candidates.values() for item in sorted(items, key=lambda item: names(item.row))
+            candidate
+            for of_node in candidates.values()
+            for candidate in sorted(of_node, key=lambda candidate: names(candidate.row))
         ]
         count = [len(items) for items in candidates.values()]
         self.node: IntArray = np.repeat(np.arange(len(count)), count)  # (pods,) which of ``nodes``
@@ -62,7 +64,7 @@ class MovablePods:
         self._allocatable = load.allocatable[self.nodes]
         self.relief = np.zeros((0, len(self.hotness.names)))
         if self.candidates:
-            amounts = with_pods(np.array([item.relief for item in self.candidates]), 1.0)
+            amounts = with_pods(np.array([candidate.relief for candidate in self.candidates]), 1.0)
             self.relief = _points(amounts, self._allocatable[self.node])
         self.oversize = _oversize(prepared, self.candidates)
         all_rows = [candidate.row for candidate in self.candidates]
@@ -173,14 +175,14 @@ class MovablePods:
             best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], DIGITS))])
         node = self.node[best]
         need = self.hotness.above(int(self.nodes[node]), percent[node])
-        wanted = need > NEGLIGIBLE
+        above = need > NEGLIGIBLE
         pods: range = self._on[node]
         here = slice(pods.start, pods.stop)
-        relief = self.relief[here][:, wanted]
-        enough = (value[here] > 0) & (relief >= need[wanted] - NEGLIGIBLE).all(axis=1)
+        relief = self.relief[here][:, above]
+        enough = (value[here] > 0) & (relief >= need[above] - NEGLIGIBLE).all(axis=1)
         if not enough[best - pods.start]:
             return best
-        beyond = np.maximum(relief - need[wanted], 0.0).sum(axis=1) / 100.0
+        beyond = np.maximum(relief - need[above], 0.0).sum(axis=1) / 100.0
         price = np.where(enough, np.round(self.value_price[here] + _FIT_WEIGHT * beyond, 9), np.inf)
         return int(pods[int(np.argmin(price))])
 

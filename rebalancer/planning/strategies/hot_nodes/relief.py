@@ -62,7 +62,7 @@ class _Estimate(msgspec.Struct, frozen=True):
 def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> PartialPlan:
     """The plan with the moves that relieve hot nodes, and why the other pods of these nodes stay."""
     candidates: dict[NodeRow, list[Candidate]] = {}
-    kept: dict[PodRow, NotMoved] = {}
+    why_kept: dict[PodRow, NotMoved] = {}
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
         candidates[node] = []
         blocked = _why_none_may_leave(prepared, node)
@@ -71,18 +71,18 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
             if refusal is None:
                 candidates[node].append(prepared.candidate(row, wish))
             else:
-                kept[row] = refusal
+                why_kept[row] = refusal
     if not candidates:
         return so_far
     pods = MovablePods(prepared, prepared.disruption, candidates)
-    found = ReliefSearch(prepared, pods, so_far.builder).best()
-    kept |= {pods.candidates[at].row: why for at, why in found.kept.items()}
-    every_kept = {**so_far.kept, **kept}
+    best = ReliefSearch(prepared, pods, so_far.builder).best()
+    why_kept |= {pods.candidates[at].row: why for at, why in best.staying.items()}
+    every_kept = {**so_far.kept, **why_kept}
     if not prepared.options.explains:
-        return PartialPlan(found.builder, every_kept, {**so_far.notes, wish.strategy: ""})
-    raised = RaisedLimits(prepared, pods, found)
+        return PartialPlan(best.builder, every_kept, {**so_far.notes, wish.strategy: ""})
+    raised = RaisedLimits(prepared, pods, best)
     notes = {**so_far.notes, wish.strategy: raised.sentence()}
-    return PartialPlan(found.builder, every_kept, notes, raised.moved)
+    return PartialPlan(best.builder, every_kept, notes, raised.moved)
 
 
 def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | None:
@@ -99,8 +99,8 @@ def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | N
     if runs < needed:
         wait = state.counts_in(inputs.now, spacing) if state else 0.0
         soonest = f"; the next run that counts: in {math.ceil(wait / 60)} min" if wait > 0 else ""
-        said = f"its node was hot in {runs} of {needed} required runs{soonest}"
-        return NotMoved(Reason.HOT_TOO_BRIEFLY, said)
+        message = f"its node was hot in {runs} of {needed} required runs{soonest}"
+        return NotMoved(Reason.HOT_TOO_BRIEFLY, message)
     return None
 
 
@@ -131,10 +131,10 @@ def go_on(
 class RaisedLimits:
     """Goes on from a finished plan without one of its limits."""
 
-    def __init__(self, prepared: PreparedInputs, pods: MovablePods, found: Found) -> None:
+    def __init__(self, prepared: PreparedInputs, pods: MovablePods, best: Found) -> None:
         self._prepared = prepared
         self._pods = pods
-        self._found = found
+        self._best = best
         self.moved: dict[
             frozenset[str], frozenset[PodRow]
         ] = {}  # besides, by limits that were lifted together
@@ -143,11 +143,15 @@ class RaisedLimits:
 
     def sentence(self) -> str:
         """What the most useful of the binding limits would give; empty when none binds or helps."""
-        builder = self._found.builder
+        builder = self._best.builder
         now = self._estimate(builder, "")
-        found = [self._without(names) for names in self._binding()]
-        found += self._bolder(now)
-        best = min(found, key=lambda item: (round(item.excess, 6), -item.cool, item.words), default=now)
+        estimates = [self._without(names) for names in self._binding()]
+        estimates += self._bolder(now)
+        best = min(
+            estimates,
+            key=lambda estimate: (round(estimate.excess, 6), -estimate.cool, estimate.words),
+            default=now,
+        )
         if best.cool > now.cool:
             nodes = counted(len(self._pods.nodes), "hot node")
             gain = f"bring {best.cool} of {nodes} down to {self._cool_to()}, this plan {now.cool}"
@@ -167,44 +171,44 @@ class RaisedLimits:
     def _binding(self) -> list[tuple[str, ...]]:
         """The limits that together keep pods of nodes above their coolTo, those that keep most first."""
         pods = self._pods
-        builder = self._found.builder
+        builder = self._best.builder
         above = (self._within_reach & (pods.excess(pods.percent(builder)) > 0))[pods.node]
-        kept = Counter(builder.used.reached(pods.candidates[at]) for at in self._found.kept if above[at])
+        counts = Counter(builder.used.reached(pods.candidates[at]) for at in self._best.staying if above[at])
         # What earlier runs used of a rate, or a limit for some pods, is not for a plan to lift.
-        kept = Counter(
-            {names: count for names, count in kept.items() if names and set(names) <= LIFTED.keys()}
+        counts = Counter(
+            {names: count for names, count in counts.items() if names and set(names) <= LIFTED.keys()}
         )
-        return sorted(kept, key=lambda names: (-kept[names], names))[:_MAX_ESTIMATES]
+        return sorted(counts, key=lambda names: (-counts[names], names))[:_MAX_ESTIMATES]
 
     def _without(self, names: tuple[str, ...]) -> _Estimate:
         lifted = self._prepared.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
         further = self._further(lifted)
-        self.moved[frozenset(names)] = frozenset(item.candidate.row for item in self._moves_of(further))
+        self.moved[frozenset(names)] = frozenset(move.candidate.row for move in self._moves_of(further))
         words = [f"{Limits.model_fields[name].alias} {further.used.most_used(name)}" for name in names]
         return self._estimate(further, listed(words))
 
     def _bolder(self, now: _Estimate) -> list[_Estimate]:
         """The next bolder level that helps, where one keeps any pod for its little relief."""
         policy = self._prepared.policy
-        if not any(item.reason is Reason.LITTLE_RELIEF for item in self._found.kept.values()):
+        if not any(refusal.reason is Reason.LITTLE_RELIEF for refusal in self._best.staying.values()):
             return []
         for number in range(policy.planning.aggressiveness + 1, BOLDEST + 1):
             further = self._further(policy.limits, LEVELS[number].least_relief)
-            found = self._estimate(further, f"aggressiveness {number}{self._points(further)}")
-            if found.cool > now.cool or found.excess < now.excess - _WORTH_NAMING:
-                return [found]
+            estimate = self._estimate(further, f"aggressiveness {number}{self._points(further)}")
+            if estimate.cool > now.cool or estimate.excess < now.excess - _WORTH_NAMING:
+                return [estimate]
         return []
 
     def _points(self, further: PlanBuilder) -> str:
         """By how much each of the further moves would relieve its node, in words."""
-        number = {item.row: at for at, item in enumerate(self._pods.candidates)}
+        number = {candidate.row: at for at, candidate in enumerate(self._pods.candidates)}
         moves = self._moves_of(further)
         points = [float(self._pods.relieves(number[move.candidate.row], move.before).sum()) for move in moves]
         if not points:
             return ""
         least = f"{min(points):.2g}"
-        most = f"{max(points):.2g}"
-        each = least if least == most else f"{least} to {most}"
+        greatest = f"{max(points):.2g}"
+        each = least if least == greatest else f"{least} to {greatest}"
         amount = f"{each} {'point' if each == '1' else 'points'}"
         if len(points) == 1:
             return f" and 1 further move of {amount}"
@@ -212,11 +216,11 @@ class RaisedLimits:
 
     def _moves_of(self, further: PlanBuilder) -> Sequence[PlannedMove]:
         """The moves that an estimate makes after those of the plan."""
-        return further.moves[len(self._found.builder.moves) :]
+        return further.moves[len(self._best.builder.moves) :]
 
     def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
         """The plan, continued under other limits or with another least relief."""
-        return go_on(self._prepared, self._pods, self._found.builder, limits, asked)
+        return go_on(self._prepared, self._pods, self._best.builder, limits, asked)
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))

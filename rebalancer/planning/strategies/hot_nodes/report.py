@@ -139,7 +139,9 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
         counts = kept_on.get(node, Counter())
         reasons = ", ".join(
             f"{count} {_KEPT_BY.get(code, f'as {code}')}"
-            for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            for code, count in sorted(
+                counts.items(), key=lambda reason_count: (-reason_count[1], reason_count[0])
+            )
         )
         above = [column for column in range(len(percent)) if percent[column] > hotness.cool_to[node, column]]
         falls = any(inputs.load.percent[node, column] - percent[column] > _FALLS for column in above)
@@ -148,12 +150,12 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
             for column in above
         )
         verb = "falls to" if falls else "stays at"
-        kept = f"; kept: {reasons or 'no pod is left'}"
+        why_kept = f"; kept: {reasons or 'no pod is left'}"
         if names[node] in of_no_pod:
-            said = f"; {of_no_pod[names[node]]}"
+            words = f"; {of_no_pod[names[node]]}"
             # Where nothing is within reach, it does not matter what keeps the pods.
-            kept = said if unreachable[node, above].all() else kept + said
-        unsolved[names[node]] = f"{verb} {loads}{kept}"
+            why_kept = words if unreachable[node, above].all() else why_kept + words
+        unsolved[names[node]] = f"{verb} {loads}{why_kept}"
     return unsolved
 
 
@@ -215,12 +217,12 @@ def _by_resource(
     names: tuple[str, ...], before: FloatArray, after: FloatArray, figure: Callable[[FloatArray], float]
 ) -> dict[str, Change]:
     """A figure over (nodes, resources) percentages, of the nodes at which a resource is known."""
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for column, name in enumerate(names):
-        known = np.isfinite(before[:, column]) & np.isfinite(after[:, column])
-        if known.any():
-            found[name] = _change(*(float(figure(level[known, column])) for level in (before, after)))
-    return found
+        measured = np.isfinite(before[:, column]) & np.isfinite(after[:, column])
+        if measured.any():
+            changes[name] = _change(*(float(figure(level[measured, column])) for level in (before, after)))
+    return changes
 
 
 def find_obstacles(
@@ -231,10 +233,10 @@ def find_obstacles(
     ``nodes`` are those to look at; None: all of them.
     """
     by_setting: dict[_Key, _Kept] = {}
-    for row, kept, points in _staying(prepared, plan):
+    for row, refusal, points in _staying(prepared, plan):
         if nodes is not None and int(prepared.pods.node[row]) not in nodes:
             continue
-        by_setting.setdefault(_key(kept), []).append((row, kept, points))
+        by_setting.setdefault(_key(refusal), []).append((row, refusal, points))
     total = sum(points for group in by_setting.values() for _, _, points in group)
     count = sum(map(len, by_setting.values()))
     groups = sorted(by_setting.values(), key=lambda group: -sum(points for _, _, points in group))
@@ -243,9 +245,15 @@ def find_obstacles(
         moves = _moves_if_lifted(prepared, plan, group) if place < _MOST_LIFTED else None
         obstacles.append(_obstacle(prepared, plan, group, moves, total, count))
 
-    def helps(item: Obstacle) -> tuple[bool, float, int, str, tuple[str, ...]]:
+    def helps(obstacle: Obstacle) -> tuple[bool, float, int, str, tuple[str, ...]]:
         """Those of which lifting one moves a pod come first, the heaviest of them before the others."""
-        return not item.moves_if_lifted, -item.share, -item.pods, item.setting, item.reasons
+        return (
+            not obstacle.moves_if_lifted,
+            -obstacle.share,
+            -obstacle.pods,
+            obstacle.setting,
+            obstacle.reasons,
+        )
 
     return tuple(sorted(obstacles, key=helps))
 
@@ -261,23 +269,23 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     above &= ~out_of_reach(prepared.inputs, hotness)
     # The last one is for pods on no node.
     is_left = np.append(above.any(axis=1), False)[pods.node].tolist()
-    movable = [bool(item.owner.kind) for item in pods.classes]
-    found = [
-        (row, kept)
-        for row, kept in plan.kept.items()
-        if is_left[row] and kept.reason not in NEVER_MOVE and movable[pods.pod_class[row]]
+    movable = [bool(pod.owner.kind) for pod in pods.classes]
+    staying = [
+        (row, refusal)
+        for row, refusal in plan.kept.items()
+        if is_left[row] and refusal.reason not in NEVER_MOVE and movable[pods.pod_class[row]]
     ]
-    rows = np.array([row for row, _ in found], np.int64)
+    rows = np.array([row for row, _ in staying], np.int64)
     on = pods.node[rows]
     with np.errstate(invalid="ignore", divide="ignore"):
         points = 100.0 * with_pods(load.relief[rows], 1.0) / load.allocatable[on]
     amounts = np.where(above[on], np.nan_to_num(points), 0.0).sum(axis=1)
-    return ((row, kept, amount) for (row, kept), amount in zip(found, amounts.tolist(), strict=True))
+    return ((row, refusal, amount) for (row, refusal), amount in zip(staying, amounts.tolist(), strict=True))
 
 
-def _key(kept: NotMoved) -> _Key:
+def _key(refusal: NotMoved) -> _Key:
     """What pods are counted by: their setting, or their reason where there is none."""
-    return kept.setting, "" if kept.setting else str(kept.reason)
+    return refusal.setting, "" if refusal.setting else str(refusal.reason)
 
 
 def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) -> set[PodRow] | None:
@@ -285,7 +293,7 @@ def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) 
 
     They are found by going on from the plan, so whatever else keeps a pod, such as a limit, still does.
     """
-    reasons = {kept.reason for _, kept, _ in group}
+    reasons = {refusal.reason for _, refusal, _ in group}
     if not reasons <= _CAN_BE_LIFTED or plan.builder.has_tainted:
         return None
     limits = prepared.policy.limits
@@ -294,14 +302,14 @@ def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) 
         if not LIFTED.keys() >= set(names):
             return None  # what earlier runs used of a rate, or a limit for some pods
         limits = limits.model_copy(update={name: LIFTED[name] for name in names})
-    freed = {row for row, kept, _ in group if _alone(prepared, row, kept)}
+    freed = {row for row, refusal, _ in group if _alone(prepared, row, refusal)}
     if not freed:
         return set()
     if Reason.LIMIT in reasons and (moved := plan.without_limits.get(frozenset(names))) is not None:
         return freed & moved
     least_relief = LEVELS[BOLDEST].least_relief if Reason.LITTLE_RELIEF in reasons else None
     # The search has refused all others: they are asked again only where a node has to be cooled as a whole.
-    with_them = {row for row, kept in plan.kept.items() if kept.reason is Reason.CANNOT_COOL}
+    with_them = {row for row, refusal in plan.kept.items() if refusal.reason is Reason.CANNOT_COOL}
     wish = Wish("", prepared.cooler_node)
     candidates: dict[NodeRow, list[Candidate]] = {}
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
@@ -322,18 +330,18 @@ def _obstacle(
 ) -> Obstacle:
     points = sum(each for _, _, each in group)
     # A pod that would move, where any would: its remedy helps.
-    helped = [item for item in group if item[0] in (moves or ())] or group
-    example, kept, _ = max(helped, key=lambda item: (item[2], prepared.pods.full_name(item[0])))
+    helped = [of_pod for of_pod in group if of_pod[0] in (moves or ())] or group
+    example, refusal, _ = max(helped, key=lambda of_pod: (of_pod[2], prepared.pods.full_name(of_pod[0])))
     return Obstacle(
-        setting=kept.setting,
-        reasons=tuple(sorted({str(kept.reason) for _, kept, _ in group})),
+        setting=refusal.setting,
+        reasons=tuple(sorted({str(refusal.reason) for _, refusal, _ in group})),
         share=round(points / total if total > NEGLIGIBLE else len(group) / count, CHANCE_DIGITS),
         pods=len(group),
         pods_in_all=count,
         moves_if_lifted=None if moves is None else len(moves),
         example=prepared.pods.full_name(example),
-        because=kept.message,
-        remedy=_steering(prepared, plan, group) or remedy(prepared.eviction, example, kept),
+        because=refusal.message,
+        remedy=_steering(prepared, plan, group) or remedy(prepared.eviction, example, refusal),
     )
 
 
@@ -344,21 +352,21 @@ def _steering(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) -> str:
     """
     if group[0][1].setting or prepared.policy.execution.steer != "none":
         return ""
-    refused = [item for item in group if item[1].node is not None]
-    refused.sort(key=lambda item: (-item[2], prepared.pods.full_name(item[0])))
+    refused = [of_pod for of_pod in group if of_pod[1].node is not None]
+    refused.sort(key=lambda of_pod: (-of_pod[2], prepared.pods.full_name(of_pod[0])))
     steering = plan.builder.copy()
     steering.steers = True
     wish = Wish("", prepared.cooler_node)
     tried = [steering.find(prepared.candidate(row, wish)) for row, _, _ in refused[:_MOST_TRIED]]
-    steered = sum(isinstance(found, AcceptedMove) for found in tried)
+    steered = sum(isinstance(outcome, AcceptedMove) for outcome in tried)
     if not steered:
         return ""
     least = "at least " if len(refused) > len(tried) else ""
     return f"execution.steer: softTaint would send {least}{steered} of them elsewhere"
 
 
-def _alone(prepared: PreparedInputs, row: PodRow, kept: NotMoved) -> bool:
+def _alone(prepared: PreparedInputs, row: PodRow, why: NotMoved) -> bool:
     """Whether no other rule would keep the pod as well; where it would land is not asked."""
-    return kept.reason in _NO_RULE or all(
-        _key(refusal) == _key(kept) for refusal in every_refusal(prepared.eviction, row)
+    return why.reason in _NO_RULE or all(
+        _key(refusal) == _key(why) for refusal in every_refusal(prepared.eviction, row)
     )

@@ -83,7 +83,7 @@ class Found(msgspec.Struct, frozen=True, eq=False):
     quality: Quality  # what plans are compared by, less is better: see ``ReliefSearch.quality``
     attempt: Attempt  # a copy of which may go on
     closed: Mapping[int, NotMoved]  # the pods that it was not to move
-    kept: Mapping[int, NotMoved]  # all pods that stay
+    staying: Mapping[int, NotMoved]  # all pods that stay
 
     @property
     def builder(self) -> PlanBuilder:
@@ -145,24 +145,24 @@ class ReliefSearch:
                 if moved not in tried:
                     tried.add(moved)
                     left -= 1
-                    best = min(best, self.plan(draft.order), key=lambda item: item.quality)
+                    best = min(best, self.plan(draft.order), key=lambda plan: plan.quality)
         return best
 
     def _best_variation(self, best: Found) -> Found:
         """The best of a plan and some that begin with all of its moves but a few."""
         placements = self.start.evaluator.placements
-        most = placements.asked + self._share
+        budget = placements.asked + self._share
         random = np.random.default_rng(0)
         tried = {best.order}
         used = len(self.pods.candidates)  # about what a plan asks for
-        while placements.asked + used < most and best.order:
+        while placements.asked + used < budget and best.order:
             before = placements.asked
-            found = self.plan([*_some(best.order, random), *self._drawn(random)])
+            variation = self.plan([*_some(best.order, random), *self._drawn(random)])
             used = max(placements.asked - before, len(best.order))
-            if found.order in tried:
-                most -= used
-            tried.add(found.order)
-            best = min(best, found, key=lambda item: item.quality)
+            if variation.order in tried:
+                budget -= used
+            tried.add(variation.order)
+            best = min(best, variation, key=lambda plan: plan.quality)
         return best
 
     def _drawn(self, random: np.random.Generator) -> list[int]:
@@ -177,43 +177,43 @@ class ReliefSearch:
         """The plan, or a better one in which pods of cool nodes make room."""
         attempt = best.attempt.copy()
         attempt.make_room(self._share * _ROOM_A_POD // _PLACEMENTS_A_POD)
-        more = self._found(attempt, best.closed)
+        more = self._plan_of(attempt, best.closed)
         while more.attempt.room and (unpaid := self._unpaid(more)):
-            rest = [at for at in more.order if at not in unpaid]
-            more = self._made(rest, {**more.closed, **unpaid}, more.attempt.room)
-        return min(best, more, key=lambda item: item.quality)
+            paying = [at for at in more.order if at not in unpaid]
+            more = self._made(paying, {**more.closed, **unpaid}, more.attempt.room)
+        return min(best, more, key=lambda plan: plan.quality)
 
     def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> Found:
         """The plan that begins with these pods and goes on greedily; ``closed`` are not asked."""
-        kept = dict.fromkeys(closed, _NOT_NEEDED)
-        found = self._made(first, kept)
-        while more := self._unpaid(found):
-            kept |= more | self._too_small(found)
-            found = self._made([at for at in found.order if at not in kept], kept)
-        needless = self._needless(found)
+        why_closed = dict.fromkeys(closed, _NOT_NEEDED)
+        plan = self._made(first, why_closed)
+        while more := self._unpaid(plan):
+            why_closed |= more | self._too_small(plan)
+            plan = self._made([at for at in plan.order if at not in why_closed], why_closed)
+        needless = self._needless(plan)
         if needless:
-            rest = [at for at in found.order if at not in needless]
-            without = self._made(rest, {**found.closed, **dict.fromkeys(needless, _NOT_NEEDED)})
+            needed = [at for at in plan.order if at not in needless]
+            without = self._made(needed, {**plan.closed, **dict.fromkeys(needless, _NOT_NEEDED)})
             if not self._unpaid(without):
-                found = min(found, without, key=lambda item: item.quality)
-        return found
+                plan = min(plan, without, key=lambda other: other.quality)
+        return plan
 
     def estimate(self) -> PlanBuilder:
         """What ``plan`` would come to, about: one attempt, without the moves that do not pay."""
         attempt = Attempt(self, {})
         attempt.go_on()
-        found = self._found(attempt, {})
-        return attempt.builder_without(self._unpaid(found).keys() | self._needless(found))
+        plan = self._plan_of(attempt, {})
+        return attempt.builder_without(self._unpaid(plan).keys() | self._needless(plan))
 
     def _made(
         self, first: Sequence[int], closed: Mapping[int, NotMoved], room: Room = MappingProxyType({})
     ) -> Found:
         attempt = Attempt(self, closed, room)
         attempt.run(first)
-        return self._found(attempt, closed)
+        return self._plan_of(attempt, closed)
 
-    def _found(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
-        return Found(self.quality(attempt), attempt, closed, attempt.kept())
+    def _plan_of(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
+        return Found(self.quality(attempt), attempt, closed, attempt.staying())
 
     def quality(self, attempt: Attempt) -> Quality:
         """Excess left, with moves at the least relief and nodes that stay hot; excess left; moves."""
@@ -238,11 +238,11 @@ class ReliefSearch:
     def for_room(self, at: int, node: NodeRow, builder: PlanBuilder) -> list[PodRow]:
         """The pods of a node that may leave it for a pod of a hot one, those as large as that first."""
         prepared = self._prepared
-        wanted = self.pods.candidates[at].usage
+        usage = self.pods.candidates[at].usage
         if prepared.settling(node):
             return []
         moved = builder.moved
-        found = [
+        may_leave = [
             row
             for row in prepared.pods_on(node)
             if row not in moved
@@ -250,9 +250,9 @@ class ReliefSearch:
             and (row in self.number or not prepared.hotness.hot[node])
         ]
         relief = prepared.inputs.load.relief
-        wanted = np.where(wanted > 0, wanted, 1.0)
-        size = {row: round(float(np.minimum(relief[row] / wanted, 1.0).sum()), DIGITS) for row in found}
-        return sorted(found, key=lambda row: (-size[row], prepared.pods.full_name(row)))
+        usage = np.where(usage > 0, usage, 1.0)
+        size = {row: round(float(np.minimum(relief[row] / usage, 1.0).sum()), DIGITS) for row in may_leave}
+        return sorted(may_leave, key=lambda row: (-size[row], prepared.pods.full_name(row)))
 
     def making_room(self, row: PodRow, at: int, builder: PlanBuilder) -> Candidate:
         """A pod that makes room on its node for one of a hot node, after a plan in which none did so yet."""
@@ -266,7 +266,7 @@ class ReliefSearch:
         wish = msgspec.structs.replace(pod.wish, purpose=purpose, message=message, makes_room_for=pod.row)
         return prepared.candidate(row, wish)
 
-    def _unpaid(self, found: Found) -> dict[int, NotMoved]:
+    def _unpaid(self, plan: Found) -> dict[int, NotMoved]:
         """The moves of a plan that are not worth their cost, seen from its end, and why.
 
         Small moves pay on a node that they make cool, or that they make cool together with the pods that only
@@ -275,19 +275,19 @@ class ReliefSearch:
         """
         pods = self.pods
         unpaid = dict[int, NotMoved]()
-        percent = pods.percent(found.builder)
+        percent = pods.percent(plan.builder)
         later = percent.copy()
-        for at, why in found.kept.items():
+        for at, why in plan.staying.items():
             if why.reason is Reason.LIMIT:
                 later[pods.node[at]] -= pods.relief[at]
         cools = pods.no_longer_hot(percent)
         cools_later = pods.no_longer_hot(later)
-        before = {move.candidate.row: move.before for move in found.builder.moves}
-        points = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
+        before = {move.candidate.row: move.before for move in plan.builder.moves}
+        points = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in plan.order}
         relieved = {at: float(of_pod.sum()) for at, of_pod in points.items()}
-        price = {at: self.price(at, found.attempt.room.get(at, ())) for at in found.order}
-        for node in sorted({int(pods.node[at]) for at in found.order}):
-            here = sorted((at for at in found.order if pods.node[at] == node), key=lambda at: relieved[at])
+        price = {at: self.price(at, plan.attempt.room.get(at, ())) for at in plan.order}
+        for node in sorted({int(pods.node[at]) for at in plan.order}):
+            here = sorted((at for at in plan.order if pods.node[at] == node), key=lambda at: relieved[at])
             usual = sum(relieved[at] for at in here) / sum(price[at] for at in here)
             for at in here:
                 if not self._partial and not points[at][cools[node]].any():
@@ -296,29 +296,29 @@ class ReliefSearch:
                 least = self.asked
                 if points[at][cools_later[node]].any():
                     least = least_relief(self.asked, usual)
-                back = percent - found.attempt.shifts[at]
+                back = percent - plan.attempt.shifts[at]
                 heats = pods.still_hot(back)[node] & ~pods.still_hot(percent)[node]
                 if relieved[at] < least * price[at] - NEGLIGIBLE and not heats.any():
                     percent = back
                     unpaid[at] = self._little(at, relieved[at], least * price[at])
         return unpaid
 
-    def _too_small(self, found: Found) -> dict[int, NotMoved]:
+    def _too_small(self, plan: Found) -> dict[int, NotMoved]:
         """The pods whose leaving does not pay, since their node stays hot in all that they take, and why."""
         pods = self.pods
-        percent = found.attempt.percent
+        percent = plan.attempt.percent
         small = pods.relieved(percent) < self.asked * pods.price - NEGLIGIBLE
         helps = (pods.relief * pods.no_longer_hot(percent)[pods.node]).any(axis=1)
         stays_hot = pods.still_hot(percent)[pods.node].any(axis=1)
         stay = np.flatnonzero(small & stays_hot & ~helps).tolist()
-        return {at: found.kept[at] for at in stay if at in found.kept}
+        return {at: plan.staying[at] for at in stay if at in plan.staying}
 
-    def _needless(self, found: Found) -> set[int]:
+    def _needless(self, plan: Found) -> set[int]:
         """The moves without which the plan leaves as little excess, the first of them first."""
-        percent = self.pods.percent(found.builder)
+        percent = self.pods.percent(plan.builder)
         needless = set[int]()
-        for at in found.order:
-            back = percent - found.attempt.shifts[at]
+        for at in plan.order:
+            back = percent - plan.attempt.shifts[at]
             if self.pods.excess(back).sum() <= self.pods.excess(percent).sum() + NEGLIGIBLE:
                 percent = back
                 needless.add(at)
@@ -470,9 +470,9 @@ class Attempt:
     def make_room(self, placements: int) -> None:
         """Let pods of cool nodes make room for pods that are refused there, for so many placements."""
         asked = self.builder.evaluator.placements
-        most = asked.asked + placements
+        budget = asked.asked + placements
         tried = set[int]()
-        while not self._ended and asked.asked < most:
+        while not self._ended and asked.asked < budget:
             value = self._pods.value(self.percent)
             refused = [
                 at
@@ -481,7 +481,7 @@ class Attempt:
             ]
             if not refused:
                 return
-            at = max(refused, key=lambda item: (round(float(value[item]), DIGITS), -item))
+            at = max(refused, key=lambda pod: (round(float(value[pod]), DIGITS), -pod))
             tried.add(at)
             node = self._refused[at].node
             assert node is not None
@@ -509,15 +509,15 @@ class Attempt:
             percent = self._pods.percent(builder)
             if self._pods.heats(start, percent):
                 break  # a run may end before the other pod moves
-            found = builder.find(self._pods.candidates[at])
-            if not isinstance(found, NotMoved) and search.pays(
-                at, start, percent - start + self._added(at, found), search.price(at, moved)
+            outcome = builder.find(self._pods.candidates[at])
+            if not isinstance(outcome, NotMoved) and search.pays(
+                at, start, percent - start + self._added(at, outcome), search.price(at, moved)
             ):
                 self.room[at] = tuple(moved)
                 for other in [at, *(search.number[pod.row] for pod in moved if pod.row in search.number)]:
                     self._open[other] = False
                     self._refused.pop(other, None)
-                self._move(at, found)
+                self._move(at, outcome)
                 self.percent = self._pods.percent(builder)
                 self.shifts[at] = self.percent - start
                 return True
@@ -525,37 +525,37 @@ class Attempt:
         return False
 
     def _try(self, at: int) -> None:
-        found = self.builder.find(self._pods.candidates[at])
+        outcome = self.builder.find(self._pods.candidates[at])
         self._open[at] = False
-        if isinstance(found, NotMoved):
-            self._ended = found.reason is Reason.SEARCH_ENDED
+        if isinstance(outcome, NotMoved):
+            self._ended = outcome.reason is Reason.SEARCH_ENDED
             if not self._ended:
-                self._refuse(at, found)
+                self._refuse(at, outcome)
             return
-        rows = found.evaluation.landings().rows
-        added = self._added(at, found)
+        rows = outcome.evaluation.landings().rows
+        added = self._added(at, outcome)
         price = float(self._pods.price[at])
         if added.any() and not self._search.pays(at, self.percent, added, price):
             self._refuse(at, NotMoved(Reason.NO_BETTER_LANDING, _NO_LESS_HEAT, node=int(rows[0])))
             return
-        self._move(at, found)
+        self._move(at, outcome)
 
-    def _added(self, at: int, found: AcceptedMove) -> FloatArray:
-        return self._pods.added(self._pods.candidates[at], found.evaluation.landings())
+    def _added(self, at: int, move: AcceptedMove) -> FloatArray:
+        return self._pods.added(self._pods.candidates[at], move.evaluation.landings())
 
     def _refuse(self, at: int, why: NotMoved) -> None:
         self._refused[at] = why
         self._refused_by[at] = -1 if why.node is None else why.node
         self._refused_at[at] = len(self.order)
 
-    def _move(self, at: int, found: AcceptedMove) -> None:
-        rows = found.evaluation.landings().rows
-        self.shifts[at] = self._added(at, found)
+    def _move(self, at: int, move: AcceptedMove) -> None:
+        rows = move.evaluation.landings().rows
+        self.shifts[at] = self._added(at, move)
         self.shifts[at][self._pods.node[at]] -= self._pods.relief[at]
         self.order.append(at)
-        self._accepted.append(found)
+        self._accepted.append(move)
         self._refused.pop(at, None)
-        self.builder.add(found)
+        self.builder.add(move)
         self._update(at, rows.tolist())
 
     def _update(self, at: int, rows: list[int]) -> None:
@@ -573,7 +573,7 @@ class Attempt:
         again = [row for row in again if self._refused[row].reason in _DEPENDS_ON_MOVES]
         self._open[again] = True
 
-    def kept(self) -> dict[int, NotMoved]:
+    def staying(self) -> dict[int, NotMoved]:
         """Why each of the other pods stays."""
         builder = self.builder
         number = self._search.number
