@@ -22,6 +22,7 @@ from rebalancer.observe.recorded import documents_of
 from rebalancer.policy.policy_file import load_policy, named_resources, parse_policy
 from rebalancer.run.first_policy import suggest_policy
 from rebalancer.scheduling.registry import load_configuration
+from rebalancer.state.run_state import RunState
 from rebalancer_demo import Sandbox
 from rebalancer_demo.model_decider import ModelDecider
 from rebalancer_demo.objects import Object
@@ -235,8 +236,9 @@ def test_the_dry_run_of_one_that_is_down_is_the_plan_to_the_digest_and_so_is_its
         metadata = {"namespace": "kube-system", "name": "kube-scheduler"}
         sandbox.registry.create("leases", {"metadata": metadata, "spec": lease})
         second_is_down(cluster)
-        plan = planned(cluster, *now)
-        result = cluster.start("run", "--dry-run", "--yes", "-o", "json", *now)
+        first = ["--state", str(tmp_path / "state.json")]  # of no earlier run, which a run begins with
+        plan = planned(cluster, *now, *first)
+        result = cluster.start("run", "--dry-run", "--yes", "-o", "json", *now, *first)
         assert result.exit_code == 0, result.stderr
         outcomes = json.loads(result.stdout)
         loaded = load_policy(tmp_path / "policy.yaml")
@@ -248,7 +250,7 @@ def test_the_dry_run_of_one_that_is_down_is_the_plan_to_the_digest_and_so_is_its
     assert [item["move"]["pod"] for item in outcomes["outcomes"]] == [item["pod"] for item in plan["moves"]]
     documents = documents_of(observation, None)
     save(replace(observation.snapshot.recording, documents=documents), tmp_path / "saved", moment)
-    (recorded,) = read_planners(PlanOptions(source=tmp_path / "saved"), (loaded,), None, None)
+    (recorded,) = read_planners(PlanOptions(source=tmp_path / "saved"), (loaded,), None, RunState())
     assert recorded.inputs.digest == plan["inputs"]
 
 
