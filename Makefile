@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # The demo has a small environment of its own, without what development needs; where that is, it serves as well.
 DEMO := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 WORKERS ?= auto
-# Tests that wait most of the time: more of them than there are cores.
+# Tests that wait most of the time: more of them than there are cores, and not those that take longest last.
 E2E_WORKERS ?= 4
 
 .PHONY: demo test properties installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz dask mutants check format \
@@ -26,7 +26,7 @@ properties: $(STAMP)
 # Kubernetes MINOR (1.34, 1.36 or 1.38). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
 # MINOR=1.26 is for second schedulers of its time: TESTS="tests/e2e/test_article_stack.py tests/e2e/test_network_traffic.py".
 e2e: e2e-assets
-	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile $(or $(TESTS),tests/e2e) $(ARGS)
+	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile --no-loadscope-reorder $(or $(TESTS),tests/e2e) $(ARGS)
 
 e2e-assets: $(STAMP)
 	@$(BIN)/python -m tests.e2e.helm_program >/dev/null
