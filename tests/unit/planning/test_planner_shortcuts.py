@@ -63,8 +63,8 @@ def forget(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EvictionContext, "ordinary", nothing)
     patch.setattr(UsedLimits, "refusal", refusal_anew)
     for kind, names in (
-        (Workloads, ("_found", "_chains", "_siblings", "_staying_of")),
-        (Replacements, ("_found", "_of", "_alike")),
+        (Workloads, ("_by_class", "_chains", "_siblings", "_staying_of")),
+        (Replacements, ("_by_classes", "_of", "_alike")),
     ):
         for name in names:
             assert name in kind.__init__.__code__.co_names  # renamed: then nothing would be forgotten
