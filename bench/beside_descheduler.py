@@ -37,7 +37,7 @@ from tests import go_programs
 from tests.conformance.descheduler.build import MODULE
 from tests.e2e import assets
 from tests.e2e.controlplane import ControlPlane
-from tests.e2e.processes import free_port
+from tests.ports import free_port
 
 SIZES = "1000/20000"
 OURS, THEIRS = "rebalancer plan", "descheduler --dry-run"

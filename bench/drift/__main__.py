@@ -29,9 +29,9 @@ from tests.e2e.controlplane import ControlPlane
 from tests.e2e.hot_cluster import untruths
 from tests.e2e.landing_runs import configuration
 from tests.e2e.loads import Load, LoadServer
-from tests.e2e.processes import free_port
 from tests.integration.prometheus.servers import running
 from tests.integration.serving.replicas import Replica
+from tests.ports import free_port
 
 POLICY = """
 apiVersion: rebalancer/v1alpha1

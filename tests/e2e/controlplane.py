@@ -16,7 +16,8 @@ import yaml
 
 from tests.e2e import assets
 from tests.e2e.api import Api, ApiRefusedError
-from tests.e2e.processes import Program, free_port, wait_until
+from tests.e2e.processes import Program, wait_until
+from tests.ports import free_port
 
 ADMIN = "admin"
 CONTROLLERS = (

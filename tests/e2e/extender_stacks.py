@@ -27,7 +27,8 @@ from tests.e2e.api import Api, Object, path_of
 from tests.e2e.clusters import deployment, namespace, node
 from tests.e2e.command import COMMAND
 from tests.e2e.controlplane import ControlPlane
-from tests.e2e.processes import Program, free_port, wait_until
+from tests.e2e.processes import Program, wait_until
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "extender"

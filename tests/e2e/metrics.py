@@ -20,7 +20,8 @@ from tests.e2e import assets
 from tests.e2e.api import Api, ApiRefusedError
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.loads import CPU_MILLI
-from tests.e2e.processes import Program, free_port, wait_until
+from tests.e2e.processes import Program, wait_until
+from tests.ports import free_port
 
 # TargetLoadPacking adds the load of pods that were bound less than 60 s before the end of the window it
 # knows, and it knows one that is up to 30 s old. Pods older than both are seen alike by everybody.

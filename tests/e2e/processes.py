@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +14,6 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _LOG_TAIL_BYTES = 3000
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def wait_until(met: Callable[[], bool], what: str, *, seconds: float = 60.0, every: float = 0.1) -> None:

@@ -25,7 +25,7 @@ import yaml
 from rebalancer.cli.program import COMMANDS
 from rebalancer_demo import Rule, Sandbox, User
 from rebalancer_demo.hot_cluster import hot_cluster
-from tests.e2e.processes import free_port
+from tests.ports import free_port
 from tests.unit.manifests.documents import ROOT, Document, grants
 from tests.unit.manifests.images import SITE_PACKAGES, image, lay
 from tests.unit.manifests.rendering import NO_HELM, NO_KUSTOMIZE

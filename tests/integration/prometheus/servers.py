@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 import urllib.request
 from collections import defaultdict
@@ -15,15 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests import loopback
+from tests.ports import free_port
 from tests.waiting import HANG_SECONDS, eventually
 
 MISSING = "prometheus is not installed (Debian: apt-get install -y prometheus)"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

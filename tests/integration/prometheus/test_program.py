@@ -24,7 +24,8 @@ from rebalancer_demo.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-from tests.integration.prometheus.servers import Prometheus, answering, free_port, running
+from tests.integration.prometheus.servers import Prometheus, answering, running
+from tests.ports import free_port
 from tests.waiting import eventually, present
 
 GIB = 1 << 30

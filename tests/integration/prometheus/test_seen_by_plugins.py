@@ -19,8 +19,9 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import Metric, SchedulerView
 from rebalancer.scheduling.registry import load_configuration, plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
-from tests.integration.prometheus.servers import Prometheus, Samples, free_port, moments, running
+from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
 from tests.integration.reading.servers import a_sandbox, api_of
+from tests.ports import free_port
 from tests.waiting import HANG_SECONDS
 
 CONFIGURATION = """\
