@@ -45,7 +45,7 @@ evictable: {minAge: 10m, priorityBelow: 2000000000}
 limits: {perRun: 1000, perNode: 4, perNamespace: 1000}
 execution: {waveSize: 5}
 """
-_ASKED = ("extend", "spoils", "report", "plan_fields")  # within these it is asked for the rest
+_ASKED = ("extend", "spoils", "report", "plan_fields")  # these ask it for the rest
 _SOFT = {"preferredNodeAffinity": True, "preferredPodAffinity": True, "preferNoSchedule": True}
 CASES: dict[str, dict[str, Any]] = {
     "misplaced": {"misplaced": True},

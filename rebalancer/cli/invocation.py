@@ -270,7 +270,7 @@ def usage_hint(error: click.UsageError) -> str:
         reason = _LEFT_OUT.get(((error.ctx.info_name if error.ctx else None) or "", name), "")
         return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else reason
     if isinstance(error, click.BadOptionUsage) and error.option_name == "--dry-run":
-        return "the API server is asked already; leave the value out"
+        return "every dry run asks the API server; leave the value out"
     extra = _EXTRA.search(error.format_message())
     if extra is None or error.ctx is None:
         return ""

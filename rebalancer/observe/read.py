@@ -187,7 +187,8 @@ def observe(
         """Each policy with its schedulers as the texts configure them, once all texts are known."""
         return [(it, _configured(options, it, texts, plugins, unusable)) for it in policies]
 
-    schedulers_by_policy: list[_Configured] = []  # before the cluster is read: a mistake is found in no time
+    # Before rebalancer reads the cluster, so that a mistake ends the command at once.
+    schedulers_by_policy: list[_Configured] = []
     if api is None:
         for loaded in policies:
             _check_given(options, loaded, texts, plugins, unusable)

@@ -53,17 +53,19 @@ class FinishedPods:
 
     def refusals(self, row: PodRow, strategy: Strategy | None = None) -> list[NotMoved]:
         """What protects a pod from its removal for a strategy, or for any."""
-        every = refusals_of_finished(self._context, row)
-        if strategy is None:
-            return list(every)
-        if strategy.removes_bare_pods:
-            return [item for item in every if item.reason != Reason.NO_CONTROLLER]
-        bare_pods = set_policy(f"strategies.{strategy.name}.barePods", value=True)
+        refusals: list[NotMoved] = []
         is_bare = not self._pods.class_of(row).owner.kind
-        return [
-            replace(item, remedies=(bare_pods,)) if is_bare and item.reason == Reason.NO_CONTROLLER else item
-            for item in every
-        ]
+        for refusal in refusals_of_finished(self._context, row):
+            if strategy is None or refusal.reason != Reason.NO_CONTROLLER:
+                refusals.append(refusal)
+            elif strategy.removes_bare_pods:
+                continue
+            elif is_bare:
+                bare_pods = set_policy(f"strategies.{strategy.name}.barePods", value=True)
+                refusals.append(replace(refusal, remedies=(bare_pods,)))
+            else:
+                refusals.append(refusal)
+        return refusals
 
     def remedy(self, row: PodRow, refusal: NotMoved) -> str:
         """What would have a pod removed that a reason keeps."""

@@ -500,14 +500,19 @@ class PodExplainer:
 
 def _in_words(refusals: Iterable[NotMoved], remedy_of: Callable[[NotMoved], str]) -> tuple[Refusal, ...]:
     return tuple(
-        Refusal(reason=str(item.reason), because=item.message, setting=item.setting, remedy=remedy_of(item))
-        for item in refusals
+        Refusal(
+            reason=str(refusal.reason),
+            because=refusal.message,
+            setting=refusal.setting,
+            remedy=remedy_of(refusal),
+        )
+        for refusal in refusals
     )
 
 
 def _remedy_of(plan: Plan, uid: str) -> str:
     """What would free a pod that a strategy wished to move and that stays; empty for others."""
-    return next((item.remedy for item in plan.kept if item.pod.uid == uid), "")
+    return next((not_moved.remedy for not_moved in plan.kept if not_moved.pod.uid == uid), "")
 
 
 def explain_finished(

@@ -10,8 +10,8 @@
 Without ``--all-namespaces`` it holds two namespaces, and nodes look emptier than they are. Every cluster has
 four namespaces from its first minute, so a dump of fewer is known not to be whole.
 
-``oc adm must-gather`` and ``oc adm inspect`` write other folders, of the namespaces that they are asked for:
-those of OpenShift, where nobody asks. They are told by their names and never read.
+``oc adm must-gather`` and ``oc adm inspect`` write other folders, which hold some namespaces only: those of
+OpenShift by default. The reader knows such a folder by its name and refuses it.
 
     DIR/IMAGE/cluster-scoped-resources/core/nodes/NAME.yaml
     DIR/IMAGE/namespaces/NAMESPACE/core/pods.yaml

@@ -10,7 +10,7 @@ HINTS = {
     "--context eu nodes": "put it after the command: rebalancer COMMAND --context",
     "-n shop plan": "put it after the command: rebalancer COMMAND -n",
     "nodes -v=6": "did you mean -v, which takes no number?",
-    "run --dry-run=server": "the API server is asked already; leave the value out",
+    "run --dry-run=server": "every dry run asks the API server; leave the value out",
     "plan policy.yaml": "did you mean --policy policy.yaml?",
     "nodes ./dump": "did you mean --from ./dump?",
     "plan -f policy.yaml": "did you mean --policy FILE?",
