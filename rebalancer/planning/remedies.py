@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from pydantic.alias_generators import to_snake
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, PHASE_INDEX
@@ -535,13 +536,13 @@ _PER_WORKLOAD = "limits.perWorkload"
 
 def _raised(context: EvictionContext, row: PodRow, key: str) -> int | None:
     """The least value of a limit that lets one pod more leave."""
-    document = context.policy.limits.model_dump(mode="json", by_alias=True)
+    limits = context.policy.limits
     if scoped := _SCOPED.fullmatch(key):
-        value = document["scoped"][int(scoped[1])][scoped[2]]
+        value = getattr(limits.scoped[int(scoped[1])], to_snake(scoped[2]))
     elif key == _PER_WORKLOAD:
-        value = context.policy.limits.per_workload.of(context.workload(row).desired or 0)
+        value = limits.per_workload.of(context.workload(row).desired or 0)
     else:
-        value = document.get(key.removeprefix("limits."))
+        value = getattr(limits, to_snake(key.removeprefix("limits.")), None)
     return value + 1 if isinstance(value, int) else None
 
 

@@ -281,10 +281,10 @@ def build_profile(
     written: WrittenProfile | None, scheduler_name: str, path: Path, context: Context
 ) -> Profile:
     """A profile; InputError for what would keep the scheduler from starting and for undescribed plugins."""
-    written = written or WrittenProfile()
+    written = written or WrittenProfile.model_construct()
     plugins_path = (*path, "plugins")
     defaults = DEFAULTS[context.version]
-    if not defaults.has_multi_point and written.plugins.multi_point != WrittenPlugins().multi_point:
+    if not defaults.has_multi_point and written.plugins.multi_point != _NONE:
         raise context.document.error(
             (*plugins_path, MULTI_POINT),
             f"is not read in {context.version}",
@@ -405,8 +405,21 @@ def _arguments(
         description = context.descriptions.get(entry.name)
         if description is not None and description.arguments is not None:
             where = (*entry.path, "name") if entry.path else path
-            arguments[entry.name] = validate(description.arguments, context.document, path=where, value={})
+            arguments[entry.name] = _by_default(description, where, context)
     return arguments
+
+
+def _by_default(description: PluginDescription, path: Path, context: Context) -> Arguments:
+    """The arguments of a plugin that is given none; InputError where it has to be given some.
+
+    Defaults of the plugins that we know need no check, so nothing is built for one.
+    """
+    kind = description.arguments
+    assert kind is not None
+    is_known = context.catalogue.get(description.name) is description
+    if is_known and not any(field.is_required() for field in kind.model_fields.values()):
+        return kind.model_construct()
+    return validate(kind, context.document, path=path, value={})
 
 
 def _given(config: WrittenPluginConfig, path: Path, context: Context) -> Arguments:

@@ -257,7 +257,7 @@ def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) 
 
 def _leader_election(written: WrittenConfiguration) -> LeaderElection:
     """Where the scheduler shows that it is alive; empty names are defaulted, as the scheduler does."""
-    election = written.leader_election or WrittenLeaderElection()
+    election = written.leader_election or WrittenLeaderElection.model_construct()
     default = LeaderElection()
     return LeaderElection(
         enabled=election.leader_elect is not False,

@@ -77,3 +77,15 @@ def test_without_a_configuration_a_scheduler_has_the_defaults_of_its_own_version
     version: str, api_version: str
 ) -> None:
     assert default_configuration(version).api_version == f"kubescheduler.config.k8s.io/{api_version}"
+
+
+def test_what_a_known_plugin_is_given_by_default_is_what_a_check_of_no_arguments_would_give_it() -> None:
+    kinds = {plugin.name: plugin.arguments for plugin in CATALOGUE.values() if plugin.arguments is not None}
+    without_required = {
+        name: kind
+        for name, kind in kinds.items()
+        if not any(field.is_required() for field in kind.model_fields.values())
+    }
+    assert len(without_required) > 10
+    for name, kind in without_required.items():
+        assert kind.model_construct() == kind.model_validate_json("{}", strict=True), name

@@ -25,7 +25,10 @@ class AllocatableResource(Arguments):
 
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-_DEFAULTS = (AllocatableResource(name="cpu", weight=1 << 20), AllocatableResource(name="memory", weight=1))
+_DEFAULTS = (
+    AllocatableResource.model_construct(name="cpu", weight=1 << 20),
+    AllocatableResource.model_construct(name="memory", weight=1),
+)
 
 
 class AllocatableArguments(Arguments):

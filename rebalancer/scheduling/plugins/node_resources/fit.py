@@ -65,7 +65,9 @@ class NodeResourcesFitArguments(Arguments):
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
+    scoring_strategy: ScoringStrategy = ScoringStrategy.model_construct(
+        type=ScoringStrategyType.LEAST_ALLOCATED
+    )
 
     @model_validator(mode="after")
     def _groups_have_no_slash(self) -> Self:

@@ -33,7 +33,10 @@ class ResourceWeight(Arguments):
     weight: Annotated[int, BeforeValidator(_one_if_zero), Field(ge=1, le=100)] = 1
 
 
-CPU_AND_MEMORY = (ResourceWeight(name="cpu", weight=1), ResourceWeight(name="memory", weight=1))
+CPU_AND_MEMORY = (
+    ResourceWeight.model_construct(name="cpu", weight=1),
+    ResourceWeight.model_construct(name="memory", weight=1),
+)
 
 
 Resources = Annotated[tuple[ResourceWeight, ...], AfterValidator(lambda given: given or CPU_AND_MEMORY)]

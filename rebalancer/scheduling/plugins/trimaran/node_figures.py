@@ -119,7 +119,7 @@ class TrimaranArguments(Arguments):
     """The arguments that all Trimaran plugins share."""
 
     watcher_address: str = ""
-    metric_provider: MetricProvider = MetricProvider()
+    metric_provider: MetricProvider = MetricProvider.model_construct()
 
 
 def positive_or(default: int) -> BeforeValidator:

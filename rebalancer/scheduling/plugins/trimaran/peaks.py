@@ -42,7 +42,7 @@ class PeaksArguments(Arguments):
     node_power_model: Mapping[str, PowerModel] = Field(default={}, validation_alias="NodePowerModel")
 
 
-_NO_POWER = PowerModel()
+_NO_POWER = PowerModel.model_construct()
 _LARGEST = float(1 << 62)  # beyond it Go's integers would overflow
 
 

@@ -252,7 +252,10 @@ class VolumeBindingArguments(Arguments):
 
 
 # Where no shape is given: the more is taken, the lower the score (apis/config/v1/defaults.go:198).
-_DEFAULT_SHAPE = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=100, score=0))
+_DEFAULT_SHAPE = (
+    ShapePoint.model_construct(utilization=0, score=10),
+    ShapePoint.model_construct(utilization=100, score=0),
+)
 
 
 class _Choice(msgspec.Struct, frozen=True, eq=False):
