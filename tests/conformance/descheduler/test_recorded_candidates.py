@@ -14,6 +14,7 @@ from tests.conformance.descheduler import differential, recorded
 from tests.conformance.descheduler.candidates import Asked
 from tests.conformance.descheduler.deviations import DEVIATIONS, deviation
 from tests.conformance.descheduler.generator import PLUGINS, make_case
+from tests.conftest import some_of
 
 # Plugins whose own tables have all that we ask of a pod; other tables have pods without times or controllers.
 COMPLETE = (
@@ -32,11 +33,14 @@ def the_cases(name: str) -> Sequence[recorded.Case]:
     return recorded.read(name)
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_every_difference_from_the_descheduler_has_a_name(plugin: str) -> None:
-    found = differential.tally(case for case in the_cases("random") if case["family"] == plugin)[plugin]
+    cases = [case for case in the_cases("random") if case["family"] == plugin]
+    found = differential.tally(some_of(cases))[plugin]
     assert found.unexplained == []
-    assert found.same >= 0.6 * found.of > 10, "the cases have something to do"
+    assert found.same >= 0.6 * found.of > 0
+    assert sum(len(case["evictions"]) for case in cases) > 10, "the cases have something to do"
 
 
 def test_every_deviation_is_documented_with_why() -> None:

@@ -23,13 +23,15 @@ import pytest
 
 import rebalancer
 import rebalancer_demo
+from tests.conftest import ALL_EXAMPLES
 from tests.regex_steps import StepCounter, TooManyStepsError, hostile_texts
 from tests.rows import rows
 
 FUNCTIONS = frozenset(
     {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 )
-SHORT, LONG = 100, 300  # characters
+# Characters; shorter texts are enough to find the square of all but long parts of a pattern.
+SHORT, LONG = (100, 300) if ALL_EXAMPLES else (40, 120)
 GROWTH = 5.5  # with three times the text: 3 where steps grow with it, 9 where they grow with its square
 MOST_STEPS = 10  # a character of the short text, times its length: more is worse than a square
 # Patterns that are made by a function; its arguments stand in the same module, compiled.
@@ -205,6 +207,7 @@ def deep_recursion() -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("part", parts())
 def test_the_steps_of_a_pattern_grow_no_faster_than_the_text(part: str) -> None:
     found = {pattern.place: (pattern.pattern, growing(pattern)) for pattern in patterns(part)}

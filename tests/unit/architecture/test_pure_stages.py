@@ -68,6 +68,8 @@ def is_impure(node: ast.AST) -> bool:
         return unseeded or node.func.attr in FILES
     if not isinstance(node, ast.Attribute):
         return False
+    if node.attr not in NOW and not isinstance(node.value, ast.Attribute):
+        return False
     owner = ast.unparse(node.value)
     now = node.attr in NOW and owner.rpartition(".")[2] in {"datetime", "date", "Timestamp"}
     return now or (owner in {"np.random", "numpy.random"} and node.attr not in OF_A_SEED)

@@ -37,8 +37,11 @@ TIMERS = frozenset({"Timer", "alarm", "setitimer"})
 BOUNDED_BY_NAME = BOUNDED | {"run", "check_output", "check_call", "urlopen", "create_connection", "acquire"}
 BOUNDED_BY_NAME |= {"get", "put"}  # of a queue
 LEAST_BOUND_SECONDS = 60.0
+# What a module has that reads a clock, waits for something with a bound, or starts a timer: most have none.
 SUSPICIOUS = re.compile(
-    r"\btime\b|datetime|\bdate\b|Timestamp|asyncio|timeout|Timer|" + "|".join(sorted(BOUNDED))
+    r"\bimport\b.*\btime\b|\bfrom time\b|\btime\.|\b(?:datetime|date) as\b|\.(?:now|utcnow|today)\b"
+    r"|\basyncio\b|\btimeout\b|\b(?:Timer|alarm|setitimer)\b|\.(?:wait_for|communicate)\("
+    r"|\.(?:wait|join|settimeout|result)\(\s*[\d.]"
 )
 
 
@@ -50,14 +53,21 @@ def modules() -> list[Path]:
 
 @functools.cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """All of a module, or nothing where no word of it names a clock, a wait or a bound: most of them."""
-    text = path.read_text()
-    return nodes_of(text if SUSPICIOUS.search(text) else "")
+    return nodes_of(path.read_text())
 
 
 def nodes_of(text: str) -> tuple[ast.AST, ...]:
-    """All of some source: to walk through a tree costs more than to parse it."""
+    """All of some source, or nothing where no word of it names a clock, a wait or a bound.
+
+    To parse the source and to walk through its tree takes long.
+    """
+    if not SUSPICIOUS.search(text):
+        return ()
     return tuple(ast.walk(ast.parse(text)))
+
+
+def is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def number(node: ast.expr | None) -> float | None:
@@ -73,10 +83,11 @@ def clocks_read(every: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     giving_way = {id(node.func) for node in every if isinstance(node, ast.Call) and number_of(node) == 0.0}
     for node in every:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            owner, attribute = ast.unparse(node.func.value), node.func.attr
-            of_now = owner == "time" and len(node.args) < OF_A_MOMENT.get(attribute, 0)
-            if of_now or (owner == "asyncio" and attribute == "sleep" and number_of(node) != 0.0):
-                yield node.lineno, f"{owner}.{attribute}"
+            called = node.func
+            of_now = is_name(called.value, "time") and len(node.args) < OF_A_MOMENT.get(called.attr, 0)
+            sleeps = is_name(called.value, "asyncio") and called.attr == "sleep" and number_of(node) != 0.0
+            if of_now or sleeps:
+                yield node.lineno, ast.unparse(called)
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             yield node.lineno, f"from time import {', '.join(name.name for name in node.names)}"
         if isinstance(node, ast.Import | ast.ImportFrom):  # under another name it would not be seen below

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.rows import rows
@@ -12,12 +14,18 @@ ROOT = Path(__file__).parents[3]
 FOLDERS = ("rebalancer", "lab", "extender", "demo", "tools")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
-Finder = Callable[[ast.AST], Iterator[ast.AST]]
+# Finds nodes among all nodes of a module.
+Finder = Callable[[Iterable[ast.AST]], Iterator[ast.AST]]
 
 
-def packed(tree: ast.AST) -> Iterator[ast.AST]:
+def nodes_of(text: str) -> Sequence[ast.AST]:
+    """All nodes of some source: to walk through a tree costs more than to parse it."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
+def packed(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Assignments of unrelated values in one statement; a swap is one thing."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
             continue
         for target in node.targets:
@@ -42,44 +50,57 @@ def is_condition(node: ast.expr) -> bool:
     return isinstance(node, ast.Compare | ast.BoolOp)
 
 
-def multiplied(tree: ast.AST) -> Iterator[ast.AST]:
+def multiplied(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """A text or a tuple times a condition, which stands for an ``if``."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             sides = (node.left, node.right)
             if any(map(is_text, sides)) and any(map(is_condition, sides)):
                 yield node
 
 
-def nested(tree: ast.AST) -> Iterator[ast.AST]:
+def nested(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Comprehensions within comprehensions."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, _COMPREHENSIONS):
             parts = [part for part in ast.walk(node) if isinstance(part, _COMPREHENSIONS)]
             if len(parts) > 1:
                 yield node
 
 
-def places(find: Finder) -> list[str]:
-    """Where the code has one."""
-    found: list[str] = []
+@dataclass(frozen=True)
+class Places:
+    """Where the code packs statements, by how that is found; and names that say nothing, by module."""
+
+    packing: Mapping[Finder, Sequence[str]]
+    empty_names: Mapping[str, Set[str]]
+
+
+@functools.cache
+def places() -> Places:
+    """All of them together: each module is parsed once."""
+    packing: dict[Finder, list[str]] = {packed: [], multiplied: [], nested: []}
+    names = {}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            tree = ast.parse(path.read_text())
-            found += [f"{path.relative_to(ROOT)}: {ast.unparse(node)[:100]}" for node in find(tree)]
-    return found
+            module = path.relative_to(ROOT).as_posix()
+            nodes = nodes_of(path.read_text())
+            for find, places_found in packing.items():
+                places_found += [f"{module}: {ast.unparse(node)[:100]}" for node in find(nodes)]
+            names[module] = empty_names(nodes)
+    return Places(packing, names)
 
 
 def test_no_statement_assigns_unrelated_values() -> None:
-    assert places(packed) == []
+    assert places().packing[packed] == []
 
 
 def test_no_text_is_multiplied_by_a_condition() -> None:
-    assert places(multiplied) == []
+    assert places().packing[multiplied] == []
 
 
 def test_no_comprehension_stands_within_another() -> None:
-    assert places(nested) == []
+    assert places().packing[nested] == []
 
 
 @rows(
@@ -95,7 +116,7 @@ def test_no_comprehension_stands_within_another() -> None:
     ],
 )
 def test_what_packs_a_statement_is_found(find: Finder, text: str, number: int) -> None:
-    assert len(list(find(ast.parse(text)))) == number
+    assert len(list(find(nodes_of(text)))) == number
 
 
 # Names that say nothing of what a value is, and the parts of the program that have none of them.
@@ -131,9 +152,9 @@ _ALLOWED = {
 }
 
 
-def bound_names(tree: ast.AST) -> Iterator[str]:
+def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names that variables, arguments, attributes, functions and classes are given."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -144,25 +165,19 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
             yield node.name
 
 
-def empty_names(tree: ast.AST) -> set[str]:
-    return {name for name in bound_names(tree) if name.lstrip("_") in EMPTY_NAMES}
+def empty_names(nodes: Iterable[ast.AST]) -> Set[str]:
+    return {name for name in bound_names(nodes) if name.lstrip("_") in EMPTY_NAMES}
 
 
-def clean_modules() -> Iterator[Path]:
-    for part in CLEAN:
-        path = ROOT / part
-        if path.suffix == ".py":
-            yield path
-        else:
-            yield from sorted(path.rglob("*.py"))
+def is_clean(module: str) -> bool:
+    return any(module == part or module.startswith(f"{part}/") for part in CLEAN)
 
 
 def test_a_name_says_what_the_value_is() -> None:
-    empty: set[tuple[str, str]] = set()
-    for path in clean_modules():
-        module = path.relative_to(ROOT).as_posix()
-        empty |= {(module, name) for name in empty_names(ast.parse(path.read_text()))}
+    names = places().empty_names
+    empty = {(module, name) for module in filter(is_clean, names) for name in names[module]}
     assert empty == _ALLOWED
+    assert [part for part in CLEAN if not (ROOT / part).exists()] == []
 
 
 @rows(
@@ -175,4 +190,4 @@ def test_a_name_says_what_the_value_is() -> None:
     ],
 )
 def test_a_name_that_says_nothing_is_recognised(text: str, names: set[str]) -> None:
-    assert empty_names(ast.parse(text)) == names
+    assert empty_names(nodes_of(text)) == names

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +38,28 @@ QUIET = {
     "rebalancer_policy_last_reload_successful": "1x2000",
 }
 
-# What makes each alert fire, with the labels that it has then.
-CASES: list[tuple[str, dict[str, str], dict[str, str]]] = [
-    # the last success was ten hours ago
-    ("RebalancerNoSuccessfulRun", {SUCCESS: "0+60x1200 72000x900"}, {}),
-    # no run has succeeded yet
-    ("RebalancerNoSuccessfulRun", {SUCCESS: "_x2000"}, {}),
-    # nothing runs
-    ("RebalancerNoSuccessfulRun", {SUCCESS: "_x2000", "rebalancer_run_exit_code": "_x2000"}, {}),
-    ("RebalancerStoppedForSafety", {"rebalancer_run_exit_code": "0x1700 3x300"}, {}),
-    ("RebalancerLandingsDiffer", {NOT_ALLOWED: "0x1700 1x300"}, {}),
-    ("RebalancerSchedulerDecidesOtherwise", {MISSED: "0x1700 0+1x300"}, {"profile": "default-scheduler"}),
-    ("RebalancerNodeHotAndUnmovable", {HOT: "1x2000"}, {"node": "node-1", "reason": "SingleReplica"}),
-    ("RebalancerNodesWithoutLoad", {KNOWN: "10x1700 8x300", UNKNOWN: "0x1700 2x300"}, {}),
-    ("RebalancerPolicyRefused", {"rebalancer_policy_last_reload_successful": "1x1700 0x300"}, {}),
-]
+NO_SUCCESS = "RebalancerNoSuccessfulRun"
+# In one cluster at once: what makes each of the other alerts fire, with the labels that it has then.
+TROUBLE = {
+    "rebalancer_run_exit_code": "0x1700 3x300",
+    NOT_ALLOWED: "0x1700 1x300",
+    MISSED: "0x1700 0+1x300",
+    HOT: "1x2000",
+    KNOWN: "10x1700 8x300",
+    UNKNOWN: "0x1700 2x300",
+    "rebalancer_policy_last_reload_successful": "1x1700 0x300",
+}
+FIRING_THEN: dict[str, dict[str, str]] = {
+    "RebalancerStoppedForSafety": {},
+    "RebalancerLandingsDiffer": {},
+    "RebalancerSchedulerDecidesOtherwise": {"profile": "default-scheduler"},
+    "RebalancerNodeHotAndUnmovable": {"node": "node-1", "reason": "SingleReplica"},
+    "RebalancerNodesWithoutLoad": {},
+    "RebalancerPolicyRefused": {},
+}
+LAST_SUCCESS_TEN_HOURS_AGO = {SUCCESS: "0+60x1200 72000x900"}
+NO_SUCCESS_YET = {SUCCESS: "_x2000"}
+NOTHING_RUNS = {SUCCESS: "_x2000", "rebalancer_run_exit_code": "_x2000"}
 
 needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason=MISSING)
 
@@ -68,18 +75,24 @@ def written(text: str, labels: Mapping[str, str]) -> str:
     return re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda label: labels.get(label[1], ""), text)
 
 
-def firing(series: Mapping[str, str], alert: str, expected: bool, **labels: str) -> dict[str, Any]:
-    """That an alert fires, or does not, after thirty hours of these series: a test as promtool takes it."""
-    (rule,) = [rule for rule in RULES if rule["alert"] == alert]
-    texts = {name: written(text, labels) for name, text in rule["annotations"].items()}
-    fires = {"exp_labels": {**rule["labels"], **labels}, "exp_annotations": texts}
+def thirty_hours(
+    series: Mapping[str, str], firing: Mapping[str, Sequence[Mapping[str, str]]]
+) -> dict[str, Any]:
+    """That these alerts fire after thirty hours of these series, and no others: a test as promtool takes it.
+
+    ``firing`` has for each of them the labels of every alert.
+    """
+    expectations = []
+    for rule in RULES:
+        expected = []
+        for labels in firing.get(rule["alert"], ()):
+            texts = {name: written(text, labels) for name, text in rule["annotations"].items()}
+            expected.append({"exp_labels": {**rule["labels"], **labels}, "exp_annotations": texts})
+        expectations.append({"eval_time": "30h", "alertname": rule["alert"], "exp_alerts": expected})
     return {
-        "name": f"{alert} fires" if expected else f"{alert} does not fire",
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "alert_rule_test": [
-            {"eval_time": "30h", "alertname": alert, "exp_alerts": [fires] if expected else []}
-        ],
+        "alert_rule_test": expectations,
     }
 
 
@@ -114,23 +127,28 @@ def test_they_are_rules_that_prometheus_takes() -> None:
 
 @needs_promtool
 def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
-    quiet = [firing(QUIET, rule["alert"], expected=False) for rule in RULES]
-    of_all = [test for document in quiet for test in document["alert_rule_test"]]
-    assert failures(tmp_path, {**quiet[0], "name": "none fires", "alert_rule_test": of_all}) == ""
+    assert failures(tmp_path, thirty_hours(QUIET, {})) == ""
 
 
 @needs_promtool
-def test_each_fires_when_it_should(tmp_path: Path) -> None:
-    fire = [firing(QUIET | changed, alert, expected=True, **labels) for alert, changed, labels in CASES]
-    assert {alert for alert, *_ in CASES} == {rule["alert"] for rule in RULES}
-    assert failures(tmp_path, *fire) == ""
+def test_each_fires_when_it_should_and_no_other(tmp_path: Path) -> None:
+    assert {*FIRING_THEN, NO_SUCCESS} == {rule["alert"] for rule in RULES}
+    without_success = [LAST_SUCCESS_TEN_HOURS_AGO, NO_SUCCESS_YET, NOTHING_RUNS]
+    assert (
+        failures(
+            tmp_path,
+            thirty_hours(QUIET | TROUBLE, {alert: [labels] for alert, labels in FIRING_THEN.items()}),
+            *(thirty_hours(QUIET | changed, {NO_SUCCESS: [{}]}) for changed in without_success),
+        )
+        == ""
+    )
 
 
 @needs_promtool
 def test_a_handover_within_an_interval_is_no_missing_success(tmp_path: Path) -> None:
     # The replica that led is gone, and the one that leads has not had its first run.
     gone = QUIET | {SUCCESS: "0+60x1785 _x215"}
-    assert failures(tmp_path, firing(gone, "RebalancerNoSuccessfulRun", expected=False)) == ""
+    assert failures(tmp_path, thirty_hours(gone, {})) == ""
 
 
 def of_cluster(series: Mapping[str, str], cluster: str) -> dict[str, str]:
@@ -144,14 +162,19 @@ def of_cluster(series: Mapping[str, str], cluster: str) -> dict[str, str]:
 
 
 @needs_promtool
-def test_of_two_clusters_the_broken_one_is_named_and_the_other_silences_nothing(tmp_path: Path) -> None:
-    tests = []
-    for alert, changed, labels in CASES:
-        if "rebalancer_run_exit_code" in changed and SUCCESS in changed:
-            continue  # nobody knows of a cluster in which nothing runs while others do
-        series = of_cluster(QUIET, "sound") | of_cluster(QUIET | changed, "broken")
-        tests.append(firing(series, alert, expected=True, **labels, cluster="broken"))
-    assert failures(tmp_path, *tests) == ""
+def test_of_several_clusters_the_broken_ones_are_named_and_the_sound_one_silences_nothing(
+    tmp_path: Path,
+) -> None:
+    # Nobody knows of a cluster in which nothing runs while others do.
+    series = (
+        of_cluster(QUIET, "sound")
+        | of_cluster(QUIET | TROUBLE, "broken")
+        | of_cluster(QUIET | LAST_SUCCESS_TEN_HOURS_AGO, "late")
+        | of_cluster(QUIET | NO_SUCCESS_YET, "new")
+    )
+    firing = {alert: [{**labels, "cluster": "broken"}] for alert, labels in FIRING_THEN.items()}
+    firing[NO_SUCCESS] = [{"cluster": "late"}, {"cluster": "new"}]
+    assert failures(tmp_path, thirty_hours(series, firing)) == ""
 
 
 def test_every_alert_says_which_cluster_and_where_to_read_on() -> None:

@@ -14,7 +14,7 @@ from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import find_subject
 from tests.conftest import examples
-from tests.unit.planning.builders import a_policy, plan_of
+from tests.unit.planning.builders import a_policy
 
 _ROUNDED = 0.011  # figures have two digits
 
@@ -28,8 +28,8 @@ def _hot_cluster(seed: int, filled: float | None) -> PlanningInputs:
     return replace(random_inputs(seed, filled, nodes=5), policy=policy)
 
 
-def _explained(inputs: PlanningInputs, move: Move) -> PodExplanation:
-    found = Planner(inputs).explain(find_subject(inputs.snapshot, f"pod/{move.pod.full_name}"))
+def _explained(planner: Planner, move: Move) -> PodExplanation:
+    found = planner.explain(find_subject(planner.inputs.snapshot, f"pod/{move.pod.full_name}"))
     assert isinstance(found, PodExplanation)
     return found
 
@@ -39,9 +39,9 @@ def _explained(inputs: PlanningInputs, move: Move) -> PodExplanation:
 def test_what_is_said_of_a_pod_that_moves_contradicts_neither_itself_nor_the_plan(
     seed: int, filled: float | None
 ) -> None:
-    inputs = _hot_cluster(seed, filled)
-    for move in plan_of(inputs).moves[:6]:
-        explained = _explained(inputs, move)
+    planner = Planner(_hot_cluster(seed, filled))
+    for move in planner.plan().moves[:6]:
+        explained = _explained(planner, move)
         staying = explained.staying
         table = explained.table
         assert staying is not None

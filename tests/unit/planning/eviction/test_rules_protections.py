@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.eviction.rules import every_refusal, why_protected
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.state.run_state import RunState
@@ -36,7 +37,16 @@ from tests.unit.planning.eviction.pod_protections import (
     UNKNOWN_OR_NOT_NOW,
     asked_for,
 )
-from tests.unit.planning.eviction.protected_pods import EVICT, LEAVING, Case, a_taint, case, plan_for, the_pod
+from tests.unit.planning.eviction.protected_pods import (
+    EVICT,
+    LEAVING,
+    Case,
+    a_taint,
+    case,
+    inputs_of,
+    plan_for,
+    the_pod,
+)
 from tests.unit.planning.eviction.unmade_replacements import (
     ADMITTED_OTHERWISE,
     JOBS_THAT_WOULD_FAIL,
@@ -60,6 +70,15 @@ UNMADE = [*JOBS_THAT_WOULD_FAIL, *NOT_REPLACED, *ADMITTED_OTHERWISE]
 LIFTED_BY_ANNOTATION = [*BY_POLICY, *PROTECTED_BY_POLICY]
 NOT_LIFTED = [*ALWAYS, *UNKNOWN_OR_NOT_NOW, *FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW, *UNMADE]
 EVERY = [*LIFTED_BY_ANNOTATION, *NOT_LIFTED]
+
+
+def why_kept(given: Case, **annotations: str) -> Reason | None:
+    """Why the pod of a case stays: what protects it, or else what the search finds. None where it moves."""
+    planner = Planner(inputs_of(given, **annotations))
+    context = planner.prepared.eviction
+    row = PodRow(context.pods.row["default", "web-0"])
+    why = why_protected(context, row) or planner.decided.kept.get(row)
+    return None if why is None else why.reason
 
 
 def table(rows: list[tuple[Reason, str, Case]]) -> Callable[..., Any]:
@@ -105,7 +124,7 @@ def test_an_annotation_lifts_what_the_policy_protects(reason: Reason, given: Cas
 
 @table([row for row in NOT_LIFTED if row[1] != "none"])
 def test_an_annotation_lifts_nothing_else(reason: Reason, given: Case) -> None:
-    assert kept(plan_for(given, **{EVICT: "true"}))["web-0"] == reason
+    assert why_kept(given, **{EVICT: "true"}) is reason
 
 
 def test_the_annotation_said_to_be_false_lifts_nothing() -> None:
@@ -264,8 +283,8 @@ def test_pods_whose_verdict_needs_a_kind_that_was_not_read_stay_and_say_which() 
 
 
 @rows("given", [given for name, given in [*NOT_PROTECTED, *REPLACED]])
-def test_a_pod_that_nothing_protects_moves(given: Case) -> None:
-    assert moved(plan_for(given)) == {"web-0": "cool"}
+def test_what_is_no_protection_keeps_no_pod(given: Case) -> None:
+    assert why_kept(given) is None
 
 
 def test_a_kind_that_the_policy_does_not_name_stays_and_the_words_lead_to_the_setting() -> None:
