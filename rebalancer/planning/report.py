@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -242,15 +243,20 @@ def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -
 
 def _changes(
     names: Sequence[str], before: FloatArray, after: FloatArray, shown: Container[str]
-) -> dict[str, Change]:
-    """Percent before and after by resource, of those that are ``shown`` and known."""
-    figures = by_resource(names, before)
-    then = by_resource(names, after)
-    return {
-        name: Change(before=figures[name], after=then[name])
-        for name in figures
-        if name in shown and name in then
-    }
+) -> list[dict[str, Change]]:
+    """Percent before and after of each of (nodes, resources), by resource, of those ``shown`` and known."""
+    columns = [column for column, name in enumerate(names) if name in shown]
+    shown_names = [names[column] for column in columns]
+    changes: list[dict[str, Change]] = []
+    for befores, afters in zip(before[:, columns].tolist(), after[:, columns].tolist(), strict=True):
+        of_node: dict[str, Change] = {}
+        for name, was, becomes in zip(shown_names, befores, afters, strict=True):
+            if math.isfinite(was) and math.isfinite(becomes):
+                of_node[name] = Change(
+                    before=round(was, PERCENT_DIGITS), after=round(becomes, PERCENT_DIGITS)
+                )
+        changes.append(of_node)
+    return changes
 
 
 def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Move:
@@ -261,9 +267,9 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
     shown = gain or {"cpu": 0.0}
     effect = move.effect
     landings = move.evaluation.landings()
-    load_of: dict[str, dict[str, Change]] = {}  # by node
-    for row, before, after in zip(landings.rows.tolist(), effect.before, effect.after, strict=True):
-        load_of[prepared.nodes.names[row]] = _changes(names, before, after, shown)
+    nodes = [prepared.nodes.names[row] for row in landings.rows.tolist()]
+    load_of = dict(zip(nodes, _changes(names, effect.before, effect.after, shown), strict=True))
+    (from_load,) = _changes(names, effect.source_before[None], effect.source_after[None], shown)
     load = prepared.inputs.load
     pod_class = prepared.pods.class_of(candidate.row)
     other = candidate.wish.makes_room_for
@@ -273,7 +279,7 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
         landings=tuple(
             replace(landing, load=load_of[landing.node]) for landing in possible_landings(prepared, landings)
         ),
-        from_load=_changes(names, effect.source_before, effect.source_after, shown),
+        from_load=from_load,
         gain=gain,
         wave=move.wave,
         because=f"{strategy.sentence(move)}; {_what_follows(prepared, move, gain)}",
