@@ -25,7 +25,8 @@ from rebalancer.planning.planner import Planner
 LOADED = range(101, 107)
 LOADS = (55, 65, 75)
 
-Clusters = Mapping[str, list[Callable[[], PlanningInputs]]]
+Inputs = Callable[[], PlanningInputs]
+Clusters = Mapping[str, list[Inputs]]
 
 
 def crowded_clusters(seeds: int) -> Clusters:
@@ -44,7 +45,7 @@ def every_kind(seeds: int) -> Clusters:
         grown = partial(grown_inputs, nodes=NODES, policy=policy)
         for generator, inputs_of in (("odd", requested), ("grown", grown)):
             for load in LOADS:
-                clusters = [partial(inputs_of, seed, load / 100) for seed in range(seeds)]
+                clusters: list[Inputs] = [partial(inputs_of, seed, load / 100) for seed in range(seeds)]
                 kinds[f"{generator}, {policy_name}, {load} %"] = clusters
     return kinds
 
