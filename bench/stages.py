@@ -69,7 +69,7 @@ def place_stage(snapshot: Snapshot) -> int:
             by_class.setdefault(state.pod_class[row], []).append(row)
     largest = sorted(by_class.values(), key=lambda rows: (-len(rows), rows))[:_WORKLOADS]
     pods = deque(row for rows in largest for row in rows[: PLACEMENTS // _WORKLOADS])
-    return sum(rebalance(scheduler, state, pods) for _ in range(PLACEMENTS) if pods)
+    return sum(rebalance(scheduler, state, pods)[0] for _ in range(PLACEMENTS) if pods)
 
 
 def prepared(stage: str, dump: Path, policy: Path) -> Stage:
