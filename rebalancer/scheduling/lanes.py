@@ -36,7 +36,6 @@ from rebalancer.scheduling.plugins.node_resources.balanced_allocation import (
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource
 from rebalancer.scheduling.plugins.pod_topology_spread import HOSTNAME, PodTopologySpread
-from rebalancer.scheduling.plugins.volumes.binding import VolumeBinding
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
 
@@ -194,13 +193,11 @@ class LaneTables:
         cycle = scheduler.of_class(self.state, kind)
         if cycle.static.compared:
             raise _UnknownError
-        filters: dict[type[Plugin], Plugin] = {type(plugin): plugin for plugin in cycle.filters}
-        volumes = self.state.classes[kind].spec.volumes or ()
-        has_claims = any(volume.ephemeral or volume.persistent_volume_claim for volume in volumes)
+        filters: dict[type[Plugin], Plugin] = {
+            type(plugin): plugin for plugin in (*cycle.room.filters, *cycle.filters)
+        }
         scores: dict[type[Plugin], Plugin] = {
-            type(plugin): plugin
-            for plugin in cycle.scores
-            if has_claims or not isinstance(plugin, VolumeBinding)
+            type(scoring.plugin): scoring.plugin for scoring in (*cycle.room.scores, *cycle.scores)
         }
         if not {*filters, *scores} <= _COMPUTED:
             raise _UnknownError

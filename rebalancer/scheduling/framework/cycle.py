@@ -24,9 +24,10 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
-from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, Plugin
+from rebalancer.scheduling.framework.room import Room
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
-from rebalancer.scheduling.framework.scores import ClassScores, RawScores, StaticScores
+from rebalancer.scheduling.framework.scores import ClassScores, RawScores, Scoring, StaticScores
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak
 from rebalancer.scheduling.framework.unknown_scores import chances_of_all_scores
 from rebalancer.scheduling.matching import Tolerations
@@ -147,9 +148,11 @@ class ClassCycle(msgspec.Struct, frozen=True, eq=False):
     candidates: _Candidates  # what the static PreFilters leave: those with the same result in every state
     pre_filters: Sequence[Plugin]  # the PreFilters that are not static
     admitted: BoolArray  # (nodes,) passes the static PreFilters and the static filters
-    filters: Sequence[Plugin]  # the filters that are not static, and that may reject a node
+    room: Room  # the filters and scores by the room of each node, and all that is static
+    filters: Sequence[Plugin]  # the other filters that may reject a node
     static: StaticScores  # of the plugins whose scores are the same in every state
-    scores: Sequence[Plugin]  # the plugins with other scores
+    scores: Sequence[Scoring]  # the plugins with other scores
+    may_be_out_of_range: bool  # one of those scores, or of those that depend on the nodes compared
     filter_failure: str  # why every cycle fails: a filter lacks its PreFilter; empty: none does
     leaving_open: Sequence[Plugin]  # the filters that may not know all that the scheduler knows
     preparing: Sequence[Plugin]  # the plugins that may fail as they prepare to score
@@ -222,38 +225,85 @@ class Scheduler:
         admitted = self._admitting(state, pod_class)
         if candidates.restricted_to is not None:
             admitted = admitted & candidates.restricted_to
-        changing = [
+        concerned = [
             plugin for plugin in self._filters if not plugin.static and plugin.concerns(state, pod_class)
         ]
         changing_pre_filters = [
-            plugin for plugin in self._pre_filters if plugin in changing and not plugin.has_static_pre_filter
+            plugin for plugin in self._pre_filters if plugin in concerned and not plugin.has_static_pre_filter
         ]
+        filters: list[Plugin] = []
+        for plugin in concerned:
+            if plugin.name in candidates.skipped:
+                continue
+            if plugin.is_static(ExtensionPoint.FILTER, state, pod_class):
+                admitted = admitted & ~plugin.rejected(state, pod_class)
+            else:
+                filters.append(plugin)
         static_scores = self._static_scores(state, pod_class)
-        preparing = [
-            plugin
-            for plugin in self._failing
-            if plugin.prepares_score_by is None
-            or release.has(plugin.prepares_score_by)
-            or plugin in self._scores
+        static = StaticScores.of(static_scores, self.profile.enabled(ExtensionPoint.SCORE))
+        changing = [
+            Scoring.of(plugin, self.profile.weights[plugin.name])
+            for plugin in self._scores
+            if not plugin.is_static(ExtensionPoint.SCORE, state, pod_class)
         ]
+        scores = [scoring for scoring in changing if not scoring.plugin.of_room]
+        compared = (*(scores.plugin for scores in static.compared), *(scoring.plugin for scoring in scores))
         return ClassCycle(
             candidates=candidates,
             pre_filters=changing_pre_filters,
             admitted=admitted,
-            filters=[plugin for plugin in changing if plugin.name not in candidates.skipped],
-            static=StaticScores.of(static_scores, self.profile.enabled(ExtensionPoint.SCORE)),
-            scores=[plugin for plugin in self._scores if not plugin.static],
+            room=self._room(state, pod_class, admitted, static, filters, changing),
+            filters=[plugin for plugin in filters if not plugin.of_room],
+            static=static,
+            scores=scores,
+            may_be_out_of_range=not all(plugin.is_in_range or plugin.of_extender for plugin in compared),
             filter_failure=self._filter_failure(release),
-            leaving_open=self._leaving_open,
-            preparing=preparing,
+            leaving_open=[
+                plugin for plugin in self._leaving_open if _may_leave_open(plugin, state, pod_class)
+            ],
+            preparing=[
+                plugin
+                for plugin in self._failing
+                if plugin.prepares_score_by is None
+                or release.has(plugin.prepares_score_by)
+                or plugin in self._scores
+                if _may_fail(plugin, state, pod_class)
+            ],
             takes_root=release.has(HEAP_TIES) and not self._is_asked(state, pod_class),
         )
+
+    def _room(
+        self,
+        state: ClusterState,
+        pod_class: int,
+        admitted: BoolArray,
+        static: StaticScores,
+        filters: Sequence[Plugin],
+        scores: Sequence[Scoring],
+    ) -> Room:
+        """The filters and scores of room of a class; one for all classes that are alike in these."""
+        alike = state.classes.alike_in_requests(pod_class)
+        some_node = np.arange(min(1, len(state.nodes)))
+        filters = [plugin for plugin in filters if plugin.of_room]
+        scores = [
+            scoring
+            for scoring in scores
+            if scoring.plugin.of_room and scoring.plugin.raw_scores(state, alike, some_node) is not None
+        ]
+        added = static.added
+        key = (
+            admitted.tobytes(),
+            added if isinstance(added, int) else added.tobytes(),
+            tuple(plugin.name for plugin in filters),
+            tuple(scoring.plugin.name for scoring in scores),
+        )
+        return state.classes.cached(alike, self, key, lambda: Room(alike, admitted, added, filters, scores))
 
     def _static_scores(self, state: ClusterState, pod_class: int) -> Iterator[RawScores]:
         """The scores of all nodes by each plugin whose scores are the same in every state."""
         all_nodes = np.arange(len(state.nodes))
         for plugin in self._scores:
-            if not plugin.static:
+            if not plugin.is_static(ExtensionPoint.SCORE, state, pod_class):
                 continue
             raw = plugin.raw_scores(state, pod_class, all_nodes)
             if raw is not None:
@@ -332,15 +382,20 @@ class Scheduler:
         *,
         asking: bool = True,
     ) -> BoolArray:
-        """(nodes,) which nodes pass every filter; those of extenders only where ``asking``."""
+        """(nodes,) which nodes pass every filter; those of extenders only where ``asking``.
+
+        These are the same array as those that have room where all others pass these, too.
+        """
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        mask = cycle.admitted
+        mask = cycle.room.of(state).passes
         if cycle.pre_filters and candidates.restricted_to is not None:
             mask = mask & candidates.restricted_to
         for plugin in cycle.filters:
             if asking or not plugin.of_extender:
-                mask = mask & ~plugin.rejected(state, pod_class)
+                rejected = plugin.rejected(state, pod_class)
+                if rejected.any():
+                    mask = mask & ~rejected
         if state.added_taint is not None and TAINTS in self.profile.enabled(ExtensionPoint.FILTER):
             taint, nodes = state.added_taint
             if not _tolerates(state, pod_class, taint):
@@ -416,11 +471,16 @@ class Scheduler:
     ) -> ClassScores:
         """The scores of the feasible nodes; ``sample_size`` is how many of them the scheduler compares."""
         changing: list[RawScores] = []
-        for plugin in cycle.scores:
+        for scoring in cycle.scores:
+            plugin = scoring.plugin
             raw = plugin.raw_scores_of_sample(state, pod_class, feasible, sample_size)
             if raw is not None:
-                others = plugin.other_raw_scores(state, pod_class)
-                changing.append(RawScores(plugin, self.profile.weights[plugin.name], raw, others))
+                others = NO_OTHER_SCORES
+                if scoring.has_others:
+                    others = plugin.other_raw_scores(state, pod_class)
+                changing.append(RawScores(plugin, scoring.weight, raw, others))
+        room = cycle.room.of(state)
+        settled = room.total_of_feasible if feasible is room.feasible else room.total.take(feasible)
         static = cycle.static
         if state.added_soft_taint is not None:
             taint, nodes = state.added_soft_taint
@@ -428,23 +488,30 @@ class Scheduler:
                 tainted = np.zeros(len(state.nodes), np.int64)
                 tainted[list(nodes)] = 1
                 static = static.with_more(TAINTS, tainted)
-        return ClassScores(static, changing, feasible)
+                # What is settled holds the score by the nodes' own taints, unless these are compared anyway.
+                settled = (
+                    settled + np.broadcast_to(static.added - cycle.static.added, tainted.shape)[feasible]
+                )
+        return ClassScores(static, cycle.room.scores, room.raw, settled, changing, feasible)
 
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its row if the state has the pod."""
         state = state.seen_by(self.view)
         cycle = self.of_class(state, pod_class)
         candidates = self._candidates(state, pod_class, cycle)
-        feasible = self._feasible(state, pod_class, cycle, candidates, pod).nonzero()[0]
+        passes = self._feasible(state, pod_class, cycle, candidates, pod)
+        room = cycle.room.of(state)
+        feasible = room.feasible if passes is room.passes else passes.nonzero()[0]
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         search = self._search(state, pod_class, cycle, candidates, feasible, pod)
         scores = self._scores_of(state, pod_class, cycle, feasible, search.size)
         failure = (
             cycle.filter_failure
-            or scores.out_of_range
+            or (cycle.may_be_out_of_range and scores.out_of_range)
             or _failure(cycle.preparing, state, pod_class, feasible)
             or self._score_failure
+            or ""
         )
         if not failure and search.may_be_empty:
             failure = _ALL_REJECTED
@@ -584,6 +651,18 @@ def _that_define(method: str, plugins: Iterable[Plugin]) -> list[Plugin]:
         for plugin in dict.fromkeys(plugins)
         if getattr(type(plugin), method) is not getattr(Plugin, method)
     ]
+
+
+def _may_leave_open(plugin: Plugin, state: ClusterState, pod_class: int) -> bool:
+    """Whether a filter may leave anything open for a class, in some state."""
+    is_static = plugin.is_static(ExtensionPoint.FILTER, state, pod_class)
+    return not is_static or bool(plugin.leaves_open(state, pod_class))
+
+
+def _may_fail(plugin: Plugin, state: ClusterState, pod_class: int) -> bool:
+    """Whether preparing to score may fail for a class, for some nodes in some state."""
+    is_static = plugin.is_static(ExtensionPoint.SCORE, state, pod_class)
+    return not is_static or bool(plugin.fails(state, pod_class, np.arange(len(state.nodes))))
 
 
 def _tolerates(state: ClusterState, pod_class: int, taint: Taint) -> bool:

@@ -16,7 +16,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import NAMESPACES, Kind
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import PodAffinity
-from rebalancer.profiles.types import Arguments, extension_points, inputs_of
+from rebalancer.profiles.types import Arguments, ExtensionPoint, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
     PASS,
@@ -246,6 +246,10 @@ class InterPodAffinity(Plugin):
         for kind, factor in signs.items():
             counts += self._carrying(state, pod_class, kind, factor) if factor else ()
         return counts
+
+    def is_static(self, point: ExtensionPoint, state: ClusterState, pod_class: int) -> bool:
+        """It scores no class that has no preferences and that no preference of others selects."""
+        return point is ExtensionPoint.SCORE and not self.scored(state, pod_class)
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""

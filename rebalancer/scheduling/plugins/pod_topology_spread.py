@@ -337,6 +337,10 @@ class PodTopologySpread(Plugin):
             doubtful |= counter.may_reject(state, nodes)
         return doubtful
 
+    def is_static(self, point: ExtensionPoint, state: ClusterState, pod_class: int) -> bool:
+        """It scores no class without soft constraints."""
+        return point is ExtensionPoint.SCORE and not self.soft(state, pod_class).counters
+
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""
         return self.raw_scores_of_sample(state, pod_class, feasible, len(feasible))

@@ -51,7 +51,7 @@ from rebalancer.cluster.records import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from rebalancer.profiles.types import Arguments, extension_points, inputs_of
+from rebalancer.profiles.types import Arguments, ExtensionPoint, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     NO_OTHER_SCORES,
     PASS,
@@ -318,6 +318,10 @@ class VolumeBinding(Plugin):
     def _claims(self, state: ClusterState, pod_class: int) -> SortedClaims:
         pod = state.classes[pod_class]
         return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec), state.classes.release)
+
+    def is_static(self, point: ExtensionPoint, state: ClusterState, pod_class: int) -> bool:
+        """Only what unbound claims find depends on what other pods have taken."""
+        return not self._claims(state, pod_class).to_bind
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """A claim that is missing, lost, going, or should be bound already rejects the pod."""
