@@ -119,7 +119,7 @@ def cost_of(inputs: PlanningInputs, given: dict[str, Any]) -> Cost:
         own.report(found)
         own.plan_fields(found)
     moves = sum(move.candidate.wish.strategy == own.name for move in found.moves)
-    kept = sum(f"({own.name}: " in why.message for why in found.kept.values())
+    kept = sum(f"({own.name}: " in why.message for why in found.staying.values())
     return Cost(seconds, moves, len(found.moves) - moves, calls["spoils"], kept)
 
 

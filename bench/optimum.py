@@ -165,7 +165,9 @@ def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Reli
             for _, at in landings:
                 rows.add([(at, 1.0), (above[node], 1.0)], 1.0)
         for column in range(3):
-            most = min(float(hotness.most(np.array([node]))[0, column]), _max_after(prepared, column))
+            most = min(
+                float(hotness.landing_limit(np.array([node]))[0, column]), _max_after(prepared, column)
+            )
             upper = most - float(percent[node, column])
             if np.isfinite(upper) and landings and (node, column) not in points and upper >= 0:
                 rows.add(_changes(problem, arrivals, node, column), upper)
@@ -261,7 +263,7 @@ def _levels(
 ) -> None:
     """No node ends above what it may be at: its coolTo if it was hot, else its threshold."""
     percent = prepared.inputs.load.percent
-    most = prepared.hotness.most(np.arange(len(percent)))
+    most = prepared.hotness.landing_limit(np.arange(len(percent)))
     departing: dict[int, list[int]] = {node: [] for node in problem.hot}
     for pod, node in enumerate(problem.source):
         departing[node].append(pod)

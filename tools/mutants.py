@@ -198,10 +198,10 @@ class Mutant:
             setattr(parent, name, changed)
         else:
             getattr(parent, name)[index] = changed
-        for item in ast.walk(changed):
-            if isinstance(item, ast.expr | ast.stmt) and not hasattr(item, "lineno"):
-                item.lineno = item.end_lineno = line
-                item.col_offset = item.end_col_offset = column
+        for part in ast.walk(changed):
+            if isinstance(part, ast.expr | ast.stmt) and not hasattr(part, "lineno"):
+                part.lineno = part.end_lineno = line
+                part.col_offset = part.end_col_offset = column
         return ast.fix_missing_locations(tree)
 
 
@@ -252,13 +252,13 @@ def places(tree: ast.Module) -> Iterator[list[tuple[str, int | None]]]:
             if name in ("decorator_list", "annotation", "returns", "args") and not isinstance(node, ast.Call):
                 continue
             items = (
-                [(index, item) for index, item in enumerate(value)]
+                [(index, child) for index, child in enumerate(value)]
                 if isinstance(value, list)
                 else [(None, value)]
             )
-            for index, item in items:
-                if isinstance(item, ast.AST):
-                    yield from below(item, [*way, (name, index)], inside or (function and name == "body"))
+            for index, child in items:
+                if isinstance(child, ast.AST):
+                    yield from below(child, [*way, (name, index)], inside or (function and name == "body"))
 
     yield from below(tree, [], False)
 
@@ -286,28 +286,30 @@ def _text_of(module: str) -> str:
 def mutants_of(module: str) -> list[Mutant]:
     """Every mutant of a module."""
     tree = _parsed(module)
-    found = []
+    mutants = []
     seen: Counter[str] = Counter()  # changes of a function that read alike are numbered
-    functions = [item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef)]
+    functions = [function for function in ast.walk(tree) if isinstance(function, ast.FunctionDef)]
     for way in map(tuple, places(tree)):
         node = _at(tree, way)
         for which, change_of in enumerate(list(changes_of(node))):
             before = ast.unparse(node).splitlines()[0]
             after = ast.unparse(change_of(copy.deepcopy(node))).splitlines()[0]
             line = getattr(node, "lineno", 0)
-            around = [item for item in functions if item.lineno <= line <= (item.end_lineno or 0)]
-            function = max(around, key=lambda item: item.lineno).name
+            around = [
+                function for function in functions if function.lineno <= line <= (function.end_lineno or 0)
+            ]
+            function = max(around, key=lambda function: function.lineno).name
             change = f"{function}: {before[:70]}  →  {after[:70]}"
             seen[change] += 1
             change += f" #{seen[change]}" if seen[change] > 1 else ""
-            found.append(Mutant(module, line, change, _lines(tree, way), way, which))
-    return found
+            mutants.append(Mutant(module, line, change, _lines(tree, way), way, which))
+    return mutants
 
 
 def _lines(tree: ast.Module, way: tuple[tuple[str, int | None], ...]) -> range:
     """The lines of the statement that a node is in, without those of the statements in it."""
     statements = [
-        item for end in range(1, len(way) + 1) if isinstance(item := _at(tree, way[:end]), ast.stmt)
+        node for end in range(1, len(way) + 1) if isinstance(node := _at(tree, way[:end]), ast.stmt)
     ]
     statement = statements[-1]
     body = getattr(statement, "body", None) or getattr(statement, "cases", None)
@@ -369,8 +371,10 @@ class Trials:
         if not self._functions:
             raise RuntimeError(f"no function of {self.path} is found, and so none can be changed")
         of = "rebalancer." + self.module.replace("/", ".")
-        wrappers = [item for item in gc.get_objects() if isinstance(item, functools._lru_cache_wrapper)]
-        self._caches = [item for item in wrappers if item.__module__ == of]
+        wrappers = [
+            wrapper for wrapper in gc.get_objects() if isinstance(wrapper, functools._lru_cache_wrapper)
+        ]
+        self._caches = [wrapper for wrapper in wrappers if wrapper.__module__ == of]
         gc.collect()
         gc.freeze()
         with tempfile.TemporaryDirectory() as folder:
@@ -407,15 +411,15 @@ class Trials:
         threading.settrace(each_call)
         reached = []
         failed = []
-        for item, following in zip(self._items, [*self._items[1:], None], strict=True):
+        for test, following in zip(self._items, [*self._items[1:], None], strict=True):
             lines.clear()
             self._forget()
             began = time.process_time()
             sys.settrace(each_call)
-            passed = self._passes(item, following)
+            passed = self._passes(test, following)
             sys.settrace(None)
             reached.append((set(lines), time.process_time() - began))
-            failed += [] if passed else [item.nodeid]
+            failed += [] if passed else [test.nodeid]
         return reached, failed
 
     def _forget(self) -> None:
@@ -429,26 +433,26 @@ class Trials:
         self._items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
 
     @staticmethod
-    def _passes(item: pytest.Item, following: pytest.Item | None) -> bool:
+    def _passes(test: pytest.Item, following: pytest.Item | None) -> bool:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
+            return not any(report.failed for report in runtestprotocol(test, log=False, nextitem=following))
 
     def _tests_of(self, mutant: Mutant) -> list[tuple[pytest.Item, float]]:
         """The tests that reach its line and how long each takes, its own and the fastest first."""
-        found = [
-            (item, seconds)
-            for item, (lines, seconds) in zip(self._items, self._reached, strict=True)
+        reaching = [
+            (test, seconds)
+            for test, (lines, seconds) in zip(self._items, self._reached, strict=True)
             if not lines.isdisjoint(mutant.lines)
         ]
         modules: dict[str, list[float]] = defaultdict(list)
-        for item, seconds in found:
-            modules[item.nodeid.partition("::")[0]].append(seconds)
+        for test, seconds in reaching:
+            modules[test.nodeid.partition("::")[0]].append(seconds)
         own = f"test_{mutant.module.rpartition('/')[2]}"
         order = {
             module: (not Path(module).name.startswith(own), sum(times) / len(times))
             for module, times in modules.items()
         }
-        return sorted(found, key=lambda pair: order[pair[0].nodeid.partition("::")[0]])
+        return sorted(reaching, key=lambda pair: order[pair[0].nodeid.partition("::")[0]])
 
     def _try_all(self, folder: Path) -> None:
         waiting = list(reversed(self.mutants))
@@ -498,12 +502,12 @@ class Trials:
             for function in self._functions.get((code.co_qualname, code.co_firstlineno), ()):
                 if code.co_freevars == function.__code__.co_freevars:
                     function.__code__ = code
-        following = [*(item for item, _ in items[1:]), None]
-        for (item, seconds), after in zip(items, following, strict=True):
+        following = [*(test for test, _ in items[1:]), None]
+        for (test, seconds), after in zip(items, following, strict=True):
             limit = int(time.process_time() + _LEAST_SECONDS + _TIMES_AS_LONG * seconds)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
             signal.setitimer(signal.ITIMER_REAL, _LEAST_WAIT_SECONDS + _TIMES_AS_LONG_A_WAIT * seconds)
-            if not self._passes(item, after):
+            if not self._passes(test, after):
                 return 1
         return 0
 
@@ -533,7 +537,7 @@ def try_module(module: str, each: int, seed: int, jobs: int, match: str = "") ->
     random.Random(f"{seed} {module}").shuffle(chosen)  # noqa: S311 - a sample that can be repeated
     chosen = chosen[:each] if each else chosen
     trials = Trials(module, chosen, jobs)
-    with redirect_stdout(io.StringIO()) as said, redirect_stderr(io.StringIO()):
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()):
         code = pytest.main(
             [
                 *_test_paths(module),
@@ -547,7 +551,9 @@ def try_module(module: str, each: int, seed: int, jobs: int, match: str = "") ->
             plugins=[trials],
         )
     if trials.failed or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        raise RuntimeError(f"the tests of {module} fail as it is: {trials.failed or said.getvalue()[-2000:]}")
+        raise RuntimeError(
+            f"the tests of {module} fail as it is: {trials.failed or output.getvalue()[-2000:]}"
+        )
     return len(chosen), trials.survivors
 
 

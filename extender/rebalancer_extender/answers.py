@@ -83,7 +83,7 @@ _requests = msgspec.json.Decoder(_Request)
 _answers = msgspec.json.Encoder()
 
 
-_Said = TypeVar("_Said")
+_Answer = TypeVar("_Answer")
 
 
 def _added(score: LiveScore, state: ClusterState, rows: IntArray, pod_class: int) -> IntArray | None:
@@ -207,8 +207,8 @@ class Answers(msgspec.Struct, eq=False):
         return total
 
     def _computed(
-        self, score: LiveScore, pod_class: int | None, compute: Callable[[int], _Said | None]
-    ) -> _Said | None:
+        self, score: LiveScore, pod_class: int | None, compute: Callable[[int], _Answer | None]
+    ) -> _Answer | None:
         """What a score says of a class; None, and counted, without fresh figures or if its plugin fails."""
         answer = None
         if pod_class is not None and self._clock() - score.read_at <= self.in_force.stale_after:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.text import Style
 
 Asked = ParamSpec("Asked")
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -130,11 +130,11 @@ def show(target: Console, text: Text) -> None:
 
 
 def with_progress(
-    work: Callable[Concatenate[PlanOptions, Asked], Found],
+    work: Callable[Concatenate[PlanOptions, Asked], Answer],
     options: PlanOptions,
     *asked: Asked.args,
     **more: Asked.kwargs,
-) -> Found:
+) -> Answer:
     """What some work comes to, while what it is at is reported."""
     with progress() as report:
         return work(replace(options, progress=report), *asked, **more)

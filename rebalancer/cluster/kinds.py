@@ -171,6 +171,6 @@ WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, JOBS, REPLICATION_CONTROL
 METRICS = (NODE_METRICS, POD_METRICS)
 DAEMON_SETS = KindOf("daemonsets", "DaemonSet", "apps", "v1", records.Workload)
 # Known in a dump, and needed by no plan: pods of DaemonSets are never evicted.
-_KNOWN = (*KINDS, DAEMON_SETS)
-BY_PLURAL = {kind.plural: kind for kind in _KNOWN}
-BY_NAME = {kind.name: kind for kind in _KNOWN}
+_IN_DUMPS = (*KINDS, DAEMON_SETS)
+BY_PLURAL = {kind.plural: kind for kind in _IN_DUMPS}
+BY_NAME = {kind.name: kind for kind in _IN_DUMPS}

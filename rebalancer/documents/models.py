@@ -17,7 +17,7 @@ from rebalancer.redaction import without_secrets
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60
 _MAX_PROBLEMS = 10
-_KNOWN = "known fields: "
+_KNOWN_FIELDS = "known fields: "
 
 
 class WrittenModel(BaseModel):
@@ -81,7 +81,7 @@ def _problems(
         written = document.texts.get((*base, *path)) or _shown(problem["input"])
         message, hint = _sentence(problem, model, path, written)
         unknown = problem["type"] == "extra_forbidden"
-        if hint.startswith(_KNOWN):
+        if hint.startswith(_KNOWN_FIELDS):
             hint = "" if hint in listed else hint
             listed.add(hint)
         errors.append(document.error((*base, *path), message, hint=hint, key=unknown))
@@ -125,7 +125,7 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) ->
             for candidate in _models_at(model, path[:-1])
             for name, field in candidate.model_fields.items()
         }
-        listed = f"{_KNOWN}{', '.join(sorted(keys))}" if keys else "it takes no fields"
+        listed = f"{_KNOWN_FIELDS}{', '.join(sorted(keys))}" if keys else "it takes no fields"
         return "unknown field", did_you_mean(str(path[-1]) if path else "", keys, fallback=listed)
     if kind == "missing":
         return "is required", ""

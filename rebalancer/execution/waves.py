@@ -453,7 +453,7 @@ class _Run:
             left = left[1:]
             attempt = self._evict(following) if following else None
             if attempt is None:
-                self._has_kept |= not self._context.dry_run and bool(self._progress().kept)
+                self._has_kept |= not self._context.dry_run and bool(self._progress().stayed)
                 continue
             landings.evicted.append(attempt)
             if not left:

@@ -45,9 +45,9 @@ def system_workloads(
     of these classes, and of schedulers in these namespaces (where a scheduler's configuration lives).
     """
     selectors = [
-        (item.metadata.namespace, item.spec.selector)
-        for item in snapshot.recording.records(SERVICES)
-        if (item.metadata.namespace, item.metadata.name) in services and item.spec.selector
+        (service.metadata.namespace, service.spec.selector)
+        for service in snapshot.recording.records(SERVICES)
+        if (service.metadata.namespace, service.metadata.name) in services and service.spec.selector
     ]
     workloads = Workloads(snapshot)
 
@@ -176,25 +176,25 @@ def listed_nodes(
     for column, name in enumerate(names):
         if name in table.resources:
             room[:, column] = table.allocatable[:, table.resources.index(name)]
-    found = []
+    listed = []
     for node in nodes:
         row = table.row[node.name]
         own = table.records[row].metadata.labels or {}
-        allocatable, requests, most = (
+        allocatable, requests, limits_of_pods = (
             dict(zip(names, (array[row] / (1000.0, 1.0, 1.0)).tolist(), strict=True))
             for array in (room, *taken)
         )
-        del most["pods"]
-        found.append(
+        del limits_of_pods["pods"]
+        listed.append(
             ListedNode(
                 **{name: getattr(node, name) for name in NodeReport.__struct_fields__},
                 allocatable=allocatable,
                 requests=requests,
-                limits=most,
+                limits=limits_of_pods,
                 labels={key: own[key] for key in labels if key in own},
             )
         )
-    return tuple(found)
+    return tuple(listed)
 
 
 def policy_watchers(policy: RebalancePolicy) -> list[str]:
@@ -213,7 +213,7 @@ def relied_on_workloads(
     for scheduler in schedulers:
         addresses += watcher_addresses(scheduler.configuration)
         addresses += [query.address for query in plugin_queries(scheduler.configuration)]
-        classes.update(item.index for item in scheduler.pods)
+        classes.update(scheduler_pod.index for scheduler_pod in scheduler.pods)
     addresses += [
         source.prometheus.address or ""
         for source in policy.load.sources

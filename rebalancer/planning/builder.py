@@ -106,14 +106,14 @@ def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
             matches = scope.node_selector.matches
             nodes = frozenset(row for row, name in enumerate(table.names) if matches(labels[name]))
         for name in ("per_run", *_RATES) if at else _RATES:
-            most: int | None = getattr(given, name)
-            if most is None:
+            limit: int | None = getattr(given, name)
+            if limit is None:
                 continue
             places = dict(made_in)
             since = inputs.now - _RATES.get(name, 0.0)
-            known = True
+            is_known = True
             if name in _RATES and state is not None:
-                known = state.forgotten_until <= since
+                is_known = state.forgotten_until <= since
                 # One dated in the future was evicted just now, by a clock that goes ahead of ours.
                 places |= {
                     move.uid: (move.namespace, move.from_node)
@@ -124,10 +124,10 @@ def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
             key = to_camel(name)
             yield Bound(
                 setting=f"limits.scoped[{at - 1}].{key}" if at else f"limits.{key}",
-                words=f"{key} {most}{scope.in_words}",
-                allows=most if known else 0,
+                words=f"{key} {limit}{scope.in_words}",
+                allows=limit if is_known else 0,
                 before=before,
-                is_known=known,
+                is_known=is_known,
                 is_rate=name in _RATES,
                 namespaces=scope.namespaces,
                 nodes=nodes,
@@ -170,7 +170,7 @@ class UsedLimits(msgspec.Struct):
         if self.most_used("per_run") >= self.limits.per_run:
             return f"perRun {self.limits.per_run}"
         for_all = (bound for bound in self.bounds if bound.is_for_all)
-        return next((item.words for item in for_all if self.most_used(item.setting) >= item.allows), "")
+        return next((bound.words for bound in for_all if self.most_used(bound.setting) >= bound.allows), "")
 
     def counting(self, pod: Candidate) -> Iterator[tuple[str, object, int]]:
         """The name of each limit that counts a pod, what it counts it by, and how many of these it allows."""
@@ -180,14 +180,14 @@ class UsedLimits(msgspec.Struct):
         yield "per_node", pod.source, limits.per_node
         yield "per_namespace", pod.namespace, limits.per_namespace
         yield "per_workload", workload.key, limits.per_workload.of(workload.desired or 0)
-        for item in self.bounds:
-            if item.counts(pod):
-                yield item.setting, item.setting, item.allows
+        for bound in self.bounds:
+            if bound.counts(pod):
+                yield bound.setting, bound.setting, bound.allows
 
     def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
         counts = self.counts
-        return tuple([name for name, by, most in self.counting(pod) if counts[name][by] >= most])
+        return tuple([name for name, by, allowed in self.counting(pod) if counts[name][by] >= allowed])
 
     def refusal(self, pod: Candidate) -> NotMoved | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
@@ -209,8 +209,8 @@ class UsedLimits(msgspec.Struct):
             "per_node": f"perNode {limits.per_node}",
             "per_namespace": f"perNamespace {limits.per_namespace} for {pod.namespace}",
         }
-        most = limits.per_workload.of(pod.workload.desired or 0)
-        words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
+        per_workload = limits.per_workload.of(pod.workload.desired or 0)
+        words["per_workload"] = f"perWorkload {limits.per_workload} ({per_workload}) for {pod.workload.name}"
         settings = {name: f"limits.{to_camel(name)}" for name in words}
         words |= {bound.setting: bound.words + bound.used_before for bound in self.bounds}
         verb = "is" if len(names) == 1 else "are"
@@ -287,7 +287,7 @@ class PlanBuilder:
         self.moves: list[PlannedMove] = []
         self._inputs = inputs
         self._policy = inputs.policy
-        self._most = MAX_PLACEMENTS
+        self._max_placements = MAX_PLACEMENTS
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
         self._hotness = prepared.hotness
@@ -320,7 +320,7 @@ class PlanBuilder:
         other._later = None
         other.used = self.used.copy(limits)
         if placements is not None:
-            other._most = min(MAX_PLACEMENTS, self.evaluator.placements.asked + placements)
+            other._max_placements = min(MAX_PLACEMENTS, self.evaluator.placements.asked + placements)
         return other
 
     def restore(self, earlier: PlanBuilder) -> None:
@@ -347,12 +347,12 @@ class PlanBuilder:
         other.evaluator = self.evaluator
         other.evaluator.placements.forget()
         other.scenarios.limit(scenarios)
-        other._most = sys.maxsize
+        other._max_placements = sys.maxsize
         return other
 
     def search_ended(self) -> NotMoved:
         """The reason for pods that the search did not reach."""
-        if self._most < MAX_PLACEMENTS:
+        if self._max_placements < MAX_PLACEMENTS:
             return NotMoved(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
         return NotMoved(Reason.SEARCH_ENDED, f"a plan computes at most {MAX_PLACEMENTS:,} placements")
 
@@ -375,7 +375,7 @@ class PlanBuilder:
         wave = self._wave
         tries = 2 if wave.moves else 1  # the second in the next wave
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
-        if self.evaluator.placements.asked + needed > self._most:
+        if self.evaluator.placements.asked + needed > self._max_placements:
             return self.search_ended()
         spent = exhausted(self._eviction.budgets.spent_by(candidate.row), wave.disruptions)
         if spent and not may_wait:
@@ -392,8 +392,8 @@ class PlanBuilder:
         has_other_scheduler = wave.scheduler not in (None, candidate.scheduler)
         has_to_wait = bool(spent or lacking or full or has_sibling or has_other_scheduler)
         later = may_wait and wave.moves > 0 and has_to_wait
-        wanted = self._policy.planning.confidence
-        tolerated = max(1.0 - wanted / self._confidence, 0.0)
+        confidence = self._policy.planning.confidence
+        tolerated = max(1.0 - confidence / self._confidence, 0.0)
         evaluation = self._evaluate(candidate, tolerated, later=later)
         if may_wait and not later and evaluation.only_while_terminating and wave.moves:
             # Pods that this wave evicts are still in the way; they will be gone when the next wave starts.
@@ -405,9 +405,11 @@ class PlanBuilder:
             if steered is not None:
                 return steered
         holds = self._confidence * (1.0 - evaluation.unacceptable)
-        if evaluation.refused and not (evaluation.sampled and holds >= wanted):
-            if evaluation.sampled and 1.0 - evaluation.unacceptable >= wanted:
-                message = f"{evaluation.refused.message}; planning.confidence of {wanted:.2%} leaves no room"
+        if evaluation.refused and not (evaluation.sampled and holds >= confidence):
+            if evaluation.sampled and 1.0 - evaluation.unacceptable >= confidence:
+                message = (
+                    f"{evaluation.refused.message}; planning.confidence of {confidence:.2%} leaves no room"
+                )
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
         return AcceptedMove(evaluation, later)
@@ -446,7 +448,7 @@ class PlanBuilder:
         if not landings:
             return True
         return self._steering.scores_apart and all(
-            avoids.keys().isdisjoint(item.rows.tolist()) for item in landings
+            avoids.keys().isdisjoint(landing.rows.tolist()) for landing in landings
         )
 
     def _refusal_of_job(self, candidate: Candidate) -> NotMoved | None:
@@ -553,7 +555,7 @@ class PlanBuilder:
                 scenario.usage[target] += candidate.usage
         wave = self._wave
         pod = self._made_beside(candidate)
-        spent = Counter(item.name for item in self._eviction.budgets.spent_by(candidate.row))
+        spent = Counter(budget.name for budget in self._eviction.budgets.spent_by(candidate.row))
         self._wave = replace(
             wave,
             controllers=wave.controllers | {self._controller(candidate)},
@@ -573,7 +575,7 @@ class PartialPlan(msgspec.Struct, frozen=True, eq=False):
     """What the strategies asked so far decided; the last of them leaves what the plan is written from."""
 
     builder: PlanBuilder
-    kept: Mapping[PodRow, NotMoved]  # pods that some strategy wished to move and that stay
+    staying: Mapping[PodRow, NotMoved]  # pods that some strategy wished to move and that stay
     notes: Mapping[str, str] = {}  # by strategy: what it says of the plan
     without_limits: Mapping[frozenset[str], frozenset[PodRow]] = {}  # by limits: pods that would move besides
 

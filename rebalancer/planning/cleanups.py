@@ -48,8 +48,8 @@ class FinishedPods:
 
     def wishes(self, row: PodRow) -> dict[Strategy, str]:
         """The strategies that wish to remove a pod, each with why, in words such as ``it is 30 d old``."""
-        found = {item: item.why_remove(self._pods, row) for item in self._strategies}
-        return {strategy: why for strategy, why in found.items() if why}
+        why_by_strategy = {strategy: strategy.why_remove(self._pods, row) for strategy in self._strategies}
+        return {strategy: why for strategy, why in why_by_strategy.items() if why}
 
     def refusals(self, row: PodRow, strategy: Strategy | None = None) -> list[NotMoved]:
         """What protects a pod from its removal for a strategy, or for any."""
@@ -74,7 +74,7 @@ class FinishedPods:
     def cleanups(self) -> tuple[tuple[Cleanup, ...], tuple[UnmovedPod, ...]]:
         """The pods that a run removes, in order of namespace and name, and those that stay though wished."""
         cleanups: list[Cleanup] = []
-        kept: list[UnmovedPod] = []
+        staying: list[UnmovedPod] = []
         for row in map(PodRow, range(self._first_row, len(self._pods))):
             strategy, why = next(iter(self.wishes(row).items()), (None, ""))
             if strategy is None:
@@ -86,7 +86,7 @@ class FinishedPods:
             if refusal is None:
                 cleanups.append(Cleanup(pod=pod, node=self.node(row), because=why, strategy=strategy.name))
                 continue
-            kept.append(
+            staying.append(
                 UnmovedPod(
                     pod=pod,
                     node=self.node(row),
@@ -96,7 +96,7 @@ class FinishedPods:
                     remedy=self.remedy(row, refusal),
                 )
             )
-        return tuple(cleanups), tuple(kept)
+        return tuple(cleanups), tuple(staying)
 
     def reference(self, row: PodRow) -> PodReference:
         """A pod and its controller."""

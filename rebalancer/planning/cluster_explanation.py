@@ -61,7 +61,7 @@ def explain_cluster(prepared: PreparedInputs, plan: Plan) -> ClusterExplanation:
         if plan.moves:
             verdict = f"{_moved(plan.moves)}: see rebalancer plan; {verdict}"
         elif plan.kept:
-            verdict = f"{_kept(plan.kept)}; {verdict}"
+            verdict = f"{_stay(plan.kept)}; {verdict}"
     elif not plan.moves:
         verdict = f"nothing is moved from {counted(plan.hot_count, 'hot node')}: {plan.mostly_kept_by}"
     elif plan.unsolved:
@@ -74,7 +74,7 @@ def explain_cluster(prepared: PreparedInputs, plan: Plan) -> ClusterExplanation:
         verdict = (
             f"{counted(len(plan.moves), 'pod')} would be moved, and every hot node cools: see rebalancer plan"
         )
-    changeable = any(item.setting for item in plan.obstacles)
+    changeable = any(obstacle.setting for obstacle in plan.obstacles)
     steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
     steps += [f"rebalancer explain pod/{plan.obstacles[0].example}"] if plan.obstacles else []
     steps += ["rebalancer plan"] if plan.kept and not (plan.hot_count or plan.moves) else []
@@ -97,11 +97,13 @@ def _moved(moves: Sequence[Move]) -> str:
     )
 
 
-def _kept(kept: Sequence[UnmovedPod]) -> str:
+def _stay(staying: Sequence[UnmovedPod]) -> str:
     """How many pods strategies wish to move and do not, and what keeps most of them."""
-    reason, number = Counter(item.reason for item in kept).most_common(1)[0]
-    first = next(item for item in kept if item.reason == reason)
-    who = counted(len(kept), "pod that a strategy would move stays", "pods that strategies would move stay")
+    reason, number = Counter(unmoved.reason for unmoved in staying).most_common(1)[0]
+    first = next(unmoved for unmoved in staying if unmoved.reason == reason)
+    who = counted(
+        len(staying), "pod that a strategy would move stays", "pods that strategies would move stay"
+    )
     remedy = f"; {first.freed_by}" if first.remedy else ""
     return f"{who}, {number:,} by {reason}, e.g. {first.pod.full_name}: {first.because}{remedy}"
 
@@ -124,7 +126,7 @@ def _nearest(prepared: PreparedInputs) -> tuple[Distance, ...]:
                 hot_above=round(float(hotness.hot_above[row, column]), PERCENT_DIGITS),
             )
             distances.append((float(missing[column]), distance))
-    distances.sort(key=lambda item: (item[0], item[1].node))
+    distances.sort(key=lambda pair: (pair[0], pair[1].node))
     return tuple(distance for _, distance in distances[:_MAX_NEAREST])
 
 

@@ -83,15 +83,17 @@ class Disruption:
         workloads = [self._workloads.of(row) for row in rows]
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
         annotations = [self._pods.annotations[row] for row in rows]
-        deletion = np.array([annotated_cost(item, DELETION_COST) for item in annotations], np.float64)
-        eviction = np.array([annotated_cost(item, EVICTION_COST) for item in annotations], np.float64)
+        deletion = np.array([annotated_cost(of_pod, DELETION_COST) for of_pod in annotations], np.float64)
+        eviction = np.array([annotated_cost(of_pod, EVICTION_COST) for of_pod in annotations], np.float64)
         created = self._pods.created[list(rows)] // _CREATED_WITHIN_SECONDS * _CREATED_WITHIN_SECONDS
         ages = self._inputs.now - created
         age = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
-        few = np.array([1.0 / max(item.desired or 1, 1) for item in workloads])
-        degraded = np.array([_unready_share(item) for item in workloads])
+        few = np.array([1.0 / max(workload.desired or 1, 1) for workload in workloads])
+        degraded = np.array([_unready_share(workload) for workload in workloads])
         names = self._inputs.snapshot.nodes.names
-        here = [(item.key, names[self._pods.node[row]]) for row, item in zip(rows, workloads, strict=True)]
+        here = [
+            (workload.key, names[self._pods.node[row]]) for row, workload in zip(rows, workloads, strict=True)
+        ]
         unready = ~self._pods.ready[list(rows)]  # restarting an unready pod takes nothing away
         return {
             "priority": _spread(priorities),
@@ -100,15 +102,15 @@ class Disruption:
             "replicas": few,
             "readiness": np.where(unready, 0.0, degraded),
             "eviction_cost": _spread(eviction),
-            "time_to_ready": np.array([self._slowness(item) for item in workloads]),
+            "time_to_ready": np.array([self._slowness(workload) for workload in workloads]),
             "volumes": np.array([self._volumes(row) for row in rows]),
-            "moved_here": np.array([item in self._brought for item in here], np.float64),
+            "moved_here": np.array([place in self._brought for place in here], np.float64),
         }
 
     def _volumes(self, row: PodRow) -> float:
         """From 0 without persistent volumes to 1 with several."""
         volumes = self._pods.class_of(row).spec.volumes or ()
-        claims = sum(1 for item in volumes if item.persistent_volume_claim or item.ephemeral)
+        claims = sum(1 for volume in volumes if volume.persistent_volume_claim or volume.ephemeral)
         return min(claims / _MANY_VOLUMES, 1.0)
 
     def _slowness(self, workload: WorkloadInfo) -> float:
@@ -131,19 +133,19 @@ class Disruption:
 
 def annotated_cost(annotations: Mapping[str, str], name: str) -> int:
     """The 32-bit number of an annotation; 0 where it has none, as the ReplicaSet controller reads it."""
-    found = _NUMBER.fullmatch(annotations.get(name, ""))
-    number = int(f"{found[1] or ''}{found[2]}") if found else 0
+    match = _NUMBER.fullmatch(annotations.get(name, ""))
+    number = int(f"{match[1] or ''}{match[2]}") if match else 0
     return number if -(1 << 31) <= number < 1 << 31 else 0
 
 
 def seconds_to_ready(state: RunState | None) -> Mapping[str, list[float]]:
     """How long each replacement of earlier runs took, by the key of its workload."""
-    found: dict[str, list[float]] = defaultdict(list)
+    seconds_by_workload: dict[str, list[float]] = defaultdict(list)
     for move in state.moves if state else ():
         if move.landed_at is not None:
             key = f"{move.namespace}/{move.workload}"
-            found[key].append(max(move.landed_at - move.evicted_at, 0.0))
-    return found
+            seconds_by_workload[key].append(max(move.landed_at - move.evicted_at, 0.0))
+    return seconds_by_workload
 
 
 def least_relief(asked: float, usual: float) -> float:

@@ -267,16 +267,16 @@ class PodExplainer:
         movable = self.is_placed and self._node >= 0 and not pods.terminating[row]
         if movable and evaluation is None:
             evaluation = self._evaluator.evaluate(prepared.candidate(row), self._scenarios, complete=True)
-        found = evaluation.landings() if evaluation is not None else None
-        placement, table = self.cycle(found) if self.is_placed else (None, None)
+        expected = evaluation.landings() if evaluation is not None else None
+        placement, table = self.cycle(expected) if self.is_placed else (None, None)
         landings = self._landings(evaluation if self._node >= 0 else placement)
         staying = self._staying(evaluation) if self._node >= 0 else None
         wishes = self._wishes()
         if wishes and verdict == NODE_NOT_HOT:
             name, why = next(iter(wishes.items()))
             verdict = str(Reason.LIMIT)
-            most = prepared.policy.limits.per_run
-            verdict_because = f"perRun {most} is reached before its turn ({name}: {why})"
+            limit = prepared.policy.limits.per_run
+            verdict_because = f"perRun {limit} is reached before its turn ({name}: {why})"
         without_limits = self._with_higher_limits(plan, plan_by)
         return PodExplanation(
             **plan.of_same(),
@@ -301,7 +301,7 @@ class PodExplainer:
     def _with_higher_limits(self, plan: Plan, plan_by: Callable[[RebalancePolicy], Plan]) -> str:
         """Whether the pod would move if the limits that keep it were none; empty where others do."""
         uid = self._prepared.pods.uids[self._row]
-        setting = next((item.setting for item in plan.kept if item.pod.uid == uid), "")
+        setting = next((unmoved.setting for unmoved in plan.kept if unmoved.pod.uid == uid), "")
         aliases = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
         names = [aliases.get(name, "") for name in setting.split(" and ")]
         if not LIFTED.keys() >= set(names):
@@ -312,7 +312,8 @@ class PodExplainer:
         if any(move.pod.uid == uid for move in larger.moves):
             return f"; without {setting} the plan would move it"
         because = next(
-            (item.because for item in larger.kept if item.pod.uid == uid), "its node cools without it"
+            (unmoved.because for unmoved in larger.kept if unmoved.pod.uid == uid),
+            "its node cools without it",
         )
         return f"; without {setting} {_STAYS_ANYWAY}: {because}"
 
@@ -320,8 +321,8 @@ class PodExplainer:
         if self._node < 0:
             return {}
         plan = PlanBuilder(self._prepared, self._strategies)
-        strategies = (item for item in self._strategies if self._row in item.pods(plan))
-        wishes = {item.name: item.why(self._row, plan) for item in strategies}
+        strategies = (strategy for strategy in self._strategies if self._row in strategy.pods(plan))
+        wishes = {strategy.name: strategy.why(self._row, plan) for strategy in strategies}
         return {name: message for name, message in wishes.items() if message}
 
     @property
@@ -333,13 +334,15 @@ class PodExplainer:
     def _name(self) -> str:
         return self._names[self._node] if self._node >= 0 else ""
 
-    def _landings(self, found: Evaluation | Placement | None) -> tuple[Landing, ...]:
+    def _landings(self, evaluated: Evaluation | Placement | None) -> tuple[Landing, ...]:
         """Where the replacement may land; for a Pending pod, where the pod itself may."""
-        if isinstance(found, Placement):
-            return possible_landings(self._prepared, LandingDistribution(found.feasible, found.chance))
-        if found is None or not found.by_scenario:
+        if isinstance(evaluated, Placement):
+            return possible_landings(
+                self._prepared, LandingDistribution(evaluated.feasible, evaluated.chance)
+            )
+        if evaluated is None or not evaluated.by_scenario:
             return ()
-        return possible_landings(self._prepared, found.landings())
+        return possible_landings(self._prepared, evaluated.landings())
 
     def _percent(self) -> FloatArray:
         """(resources,) percent of its node's allocatable expected before any move."""
@@ -454,13 +457,13 @@ class PodExplainer:
         share = prepared.inputs.load.points_of(self._row)
         name = self._name()
         if not hot:
-            because = f"nothing: {_not_hot(name, known=bool(prepared.inputs.load.known[node]))}"
+            because = f"nothing: {_not_hot(name, is_known=bool(prepared.inputs.load.known[node]))}"
         else:
-            wanted = [column for column in range(len(above)) if above[column] > 0]
+            columns = [column for column in range(len(above)) if above[column] > 0]
             points = ", ".join(
                 f"{above[column]:.1f} points of {prepared.hotness.names[column]} above its coolTo "
                 f"(this pod takes {share[column]:.1f})"
-                for column in wanted
+                for column in columns
             )
             because = f"{name} is now {points}" if points else f"nothing: {name} is at its coolTo"
         return Staying(
@@ -558,19 +561,21 @@ def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
         return decided[uid]
     if not node:
         return NODE_NOT_HOT, "it is Pending: it runs on no node"
-    known = not any(report.name == node and report.is_unknown for report in plan.nodes)
-    return NODE_NOT_HOT, f"{_not_hot(node, known=known)}: nothing needs to leave it"
+    is_known = not any(report.name == node and report.is_unknown for report in plan.nodes)
+    return NODE_NOT_HOT, f"{_not_hot(node, is_known=is_known)}: nothing needs to leave it"
 
 
-def _not_hot(node: str, *, known: bool) -> str:
+def _not_hot(node: str, *, is_known: bool) -> str:
     """That a node is not hot; that nobody can say whether it is, where its load is not known."""
-    return f"{node} is not hot" if known else f"the load of {node} is not known, so it is not taken for hot"
+    return (
+        f"{node} is not hot" if is_known else f"the load of {node} is not known, so it is not taken for hot"
+    )
 
 
 def _decided(plan: Plan) -> dict[str, tuple[str, str]]:
     """By uid of each pod that some strategy wished to move: what the plan does with it, and why."""
-    kept = {item.pod.uid: (item.reason, item.because) for item in plan.kept}
-    return kept | {move.pod.uid: (MOVED, f"wave {move.wave}: {move.because}") for move in plan.moves}
+    staying = {unmoved.pod.uid: (unmoved.reason, unmoved.because) for unmoved in plan.kept}
+    return staying | {move.pod.uid: (MOVED, f"wave {move.wave}: {move.because}") for move in plan.moves}
 
 
 def _chances(placement: Placement, landings: LandingDistribution | None) -> FloatArray:
@@ -600,22 +605,22 @@ def moments(prepared: PreparedInputs, decided: PartialPlan) -> Iterator[tuple[Pl
 
 
 def scheduling_tables(
-    prepared: PreparedInputs, decided: PartialPlan, most: int
+    prepared: PreparedInputs, decided: PartialPlan, max_moves: int
 ) -> dict[str, SchedulingTable]:
     """By pod uid, the scheduler's cycle for the replacements of the first moves, each at its moment."""
     strategies = strategies_of(prepared)
-    found = {}
-    for move, scenarios in islice(moments(prepared, decided), most):
+    tables = {}
+    for move, scenarios in islice(moments(prepared, decided), max_moves):
         pod = move.candidate.row
         explainer = PodExplainer(prepared, strategies, pod, scenarios)
         if explainer.is_placed:
-            found[prepared.pods.uids[pod]] = explainer.cycle(move.evaluation.landings())[1]
-    return found
+            tables[prepared.pods.uids[pod]] = explainer.cycle(move.evaluation.landings())[1]
+    return tables
 
 
 def explain_node(prepared: PreparedInputs, decided: PartialPlan, plan: Plan, row: NodeRow) -> NodeExplanation:
     """Why the node is hot or not, and what the plan does with each of its pods."""
-    report = next(item for item in plan.nodes if item.name == prepared.nodes.names[row])
+    report = next(node for node in plan.nodes if node.name == prepared.nodes.names[row])
     verdict_on = verdicts(prepared, plan)
     pods = []
     for pod in prepared.pods_on(row):
@@ -699,7 +704,7 @@ def explain_workload(
                 because=because,
             )
         )
-    pods.sort(key=lambda item: (item.verdict != MOVED, not item.hot, item.pod.full_name))
+    pods.sort(key=lambda pod: (pod.verdict != MOVED, not pod.hot, pod.pod.full_name))
     return WorkloadExplanation(
         **plan.of_same(),
         namespace=namespace,
@@ -712,8 +717,8 @@ def _belongs(prepared: PreparedInputs, row: PodRow, kind: str, namespace: str, n
     if prepared.pods.namespaces[row] != namespace:
         return False
     owner = prepared.pods.class_of(row).owner
-    wanted = (kind, name)
-    if (owner.kind, owner.name) == wanted or prepared.eviction.workload(row).name == f"{kind}/{name}":
+    controller = (kind, name)
+    if (owner.kind, owner.name) == controller or prepared.eviction.workload(row).name == f"{kind}/{name}":
         return True
     above = prepared.eviction.workloads.chain(row)
-    return any((found, record.metadata.name) == wanted for found, record in above)
+    return any((kind_above, record.metadata.name) == controller for kind_above, record in above)

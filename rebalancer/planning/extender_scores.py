@@ -35,8 +35,8 @@ def read_scores(
     """
     settings, document = parse_scores(text, source)
     scores: dict[str, Score] = {}
-    for index, item in enumerate(settings.scores):
-        score = _score(item, settings.max_score, document, ("scores", index), installed_plugins)
+    for index, declared in enumerate(settings.scores):
+        score = _score(declared, settings.max_score, document, ("scores", index), installed_plugins)
         if score.name in scores:
             raise document.error(("scores", index), f"{score.name} is there twice", hint="give it a name")
         scores[score.name] = score
@@ -59,22 +59,24 @@ def described_query(name: str, score: PrometheusScore) -> PluginDescription:
 
 
 def _score(
-    item: ExtenderScore,
+    declared: ExtenderScore,
     max_score: int,
     document: Document,
     path: _Path,
     installed_plugins: Callable[[], Iterable[PluginDescription]],
 ) -> Score:
-    """One score of an extender; ``path`` is where ``item`` stands in the document."""
-    if item.prometheus_score is not None:
-        assert item.name is not None
-        plugin = described_query(item.name, item.prometheus_score)
+    """One score of an extender; ``path`` is where ``declared`` stands in the document."""
+    if declared.prometheus_score is not None:
+        assert declared.name is not None
+        plugin = described_query(declared.name, declared.prometheus_score)
         arguments = None
     else:
-        assert item.plugin is not None
-        plugin = _plugin(item.plugin, document, (*path, "plugin"), installed_plugins)
-        arguments = _arguments(plugin, item.args, document, (*path, "args"))
-    return Score(item.name or plugin.name, plugin, arguments, item.weight, max_score, item.reject_above)
+        assert declared.plugin is not None
+        plugin = _plugin(declared.plugin, document, (*path, "plugin"), installed_plugins)
+        arguments = _arguments(plugin, declared.args, document, (*path, "args"))
+    return Score(
+        declared.name or plugin.name, plugin, arguments, declared.weight, max_score, declared.reject_above
+    )
 
 
 def _plugin(

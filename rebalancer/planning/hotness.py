@@ -135,7 +135,7 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         by_further = still_hot & (percent > self.further_threshold[rows])
         return int(np.count_nonzero(still_hot) + np.count_nonzero(by_further))
 
-    def most(self, rows: IntArray) -> FloatArray:
+    def landing_limit(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node; a node that was hot, to its coolTo."""
         return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
 
@@ -213,13 +213,13 @@ def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
     """(nodes,) which pods of one of these classes may land on in spite of the taints of each."""
     tolerations = [Tolerations(pod.spec.tolerations) for pod in movable]
     verdicts: dict[tuple[Taint, ...], bool] = {(): True}
-    found: list[bool] = []
+    is_tolerated: list[bool] = []
     for node in nodes.records:
         hard = tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD_EFFECTS)
         if hard not in verdicts:
             verdicts[hard] = any(_tolerate_all(own, hard) for own in tolerations)
-        found.append(verdicts[hard])
-    return np.array(found, np.bool_)
+        is_tolerated.append(verdicts[hard])
+    return np.array(is_tolerated, np.bool_)
 
 
 def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
@@ -242,13 +242,13 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
 class Coverage(msgspec.Struct, frozen=True):
     """How many of the nodes that matter have a fresh figure."""
 
-    known: int
+    with_figure: int
     counted: int
 
     @property
     def share(self) -> float:
         """The share that is known; 1 where no node matters."""
-        return self.known / self.counted if self.counted else 1.0
+        return self.with_figure / self.counted if self.counted else 1.0
 
 
 def coverage_of(inputs: PlanningInputs) -> Coverage:
@@ -256,13 +256,13 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
     nodes = inputs.snapshot.nodes
     pods = inputs.snapshot.pods
     counts = inputs.load.known.copy()
-    known = int(np.count_nonzero(counts))
-    if known < len(nodes):
+    known_count = int(np.count_nonzero(counts))
+    if known_count < len(nodes):
         stays = np.array([pod.owner.kind in OF_THEIR_NODE for pod in pods.classes], np.bool_)
         usable = tolerated(nodes, [pod for pod in pods.classes if pod.owner.kind not in OF_THEIR_NODE])
         usable[pods.node[(pods.node >= 0) & ~stays[pods.pod_class]]] = True
         counts |= usable & np.array([not why_leaving(node) for node in nodes.records], np.bool_)
-    return Coverage(known, int(np.count_nonzero(counts)))
+    return Coverage(known_count, int(np.count_nonzero(counts)))
 
 
 def is_virtual(node: Node) -> bool:
@@ -355,16 +355,16 @@ def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Grou
     Nodes that are never hot keep the thresholds of all others for what may land on them.
     """
     left: BoolArray = np.ones(len(labels), np.bool_)
-    found: list[Group] = []
+    groups: list[Group] = []
     for pool in rules.pools:
-        selected = np.array([pool.node_selector.selects(item) for item in labels], np.bool_) & left
+        selected = np.array([pool.node_selector.selects(of_node) for of_node in labels], np.bool_) & left
         left &= ~selected
-        found.append(Group(selected, pool.any or rules.any, bool(pool.any)))
+        groups.append(Group(selected, pool.any or rules.any, bool(pool.any)))
     if rules.node_selector is not None:
-        chosen = np.array([rules.node_selector.selects(item) for item in labels], np.bool_)
-        found.append(Group(left & ~chosen, rules.any, may_be_hot=False))
+        chosen = np.array([rules.node_selector.selects(of_node) for of_node in labels], np.bool_)
+        groups.append(Group(left & ~chosen, rules.any, may_be_hot=False))
         left &= chosen
-    return [*found, Group(left, rules.any, bool(rules.any))]
+    return [*groups, Group(left, rules.any, bool(rules.any))]
 
 
 def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leaving: BoolArray) -> Hotness:
@@ -432,19 +432,21 @@ def _apply(
 
 def waiting_nodes(rule: UtilizationRule, pressure: Mapping[str, FloatArray]) -> dict[int, str]:
     """Nodes, by row, on which something waits longer than a rule allows; unknown pressure is none."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for resource, level in rule.pressure.items():
         percent = pressure.get(resource, np.zeros(0))
         for row in np.flatnonzero(np.nan_to_num(percent, nan=0.0) > level).tolist():
-            found.setdefault(row, f"{resource} pressure {percent[row]:.1f} % of the time, above {level:g} %")
-    return found
+            reasons.setdefault(
+                row, f"{resource} pressure {percent[row]:.1f} % of the time, above {level:g} %"
+            )
+    return reasons
 
 
 def _mean(percent: FloatArray) -> FloatArray:
     """(resources,) the mean of the known percentages of each column; NaN where there is none."""
-    known = ~np.isnan(percent)
-    count = np.count_nonzero(known, axis=0)
-    total = np.where(known, percent, 0.0).sum(axis=0)
+    is_known = ~np.isnan(percent)
+    count = np.count_nonzero(is_known, axis=0)
+    total = np.where(is_known, percent, 0.0).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -474,17 +476,17 @@ def _apply_score(
     and above the rule's floor. A node that is scored low and has no such load would be hot above the mean or
     floor of any. A node whose score is unknown is neither.
     """
-    found = scores.get(score_key(rule))
-    if found is None:
+    of_rule = scores.get(score_key(rule))
+    if of_rule is None:
         return
-    scored = np.array([name in found.resources for name in levels.names], np.bool_)
+    scored = np.array([name in of_rule.resources for name in levels.names], np.bool_)
     mean = np.where(scored, mean, np.inf)
     # A mean is unknown where no node has a figure of the resource: then no node is hot by that.
     hot_above = np.maximum(mean, [rule.floor.get(name, 0.0) for name in levels.names])
     excess = np.nan_to_num(levels.percent - mean, nan=-1.0)
     excess[~(levels.percent > hot_above)] = -1.0
     with np.errstate(invalid="ignore"):
-        low = levels.eligible & (found.score < rule.score.below)
+        low = levels.eligible & (of_rule.score < rule.score.below)
     above = low & (excess.max(axis=1) >= _LEAST)
     for level in (levels.hot_above, levels.makes_hot):
         level[low & ~above] = np.fmin(level[low & ~above], hot_above)
@@ -496,7 +498,7 @@ def _apply_score(
         levels.highest[row, column] = max(levels.highest[row, column], hot_above[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
-            f"score {found.score[row]:.0f} of 100 by {', '.join(found.plugins)}, hot below "
+            f"score {of_rule.score[row]:.0f} of 100 by {', '.join(of_rule.plugins)}, hot below "
             f"{rule.score.below:g}, with {levels.names[column]} {levels.percent[row, column]:.1f} % above "
             f"the mean of {mean[column]:.1f} %"
         )
@@ -529,7 +531,7 @@ def load_of_no_pod(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
     unreachable = out_of_reach(inputs, hotness)
     with np.errstate(invalid="ignore"):
         told = unreachable | (hotness.resources & (points > percent / 2))
-    found = dict[str, str]()
+    sentence_by_node = dict[str, str]()
     for row in np.flatnonzero(told.any(axis=1)).tolist():
         sentences = []
         for column in np.flatnonzero(told[row]).tolist():
@@ -540,17 +542,17 @@ def load_of_no_pod(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
                 f"{points[row, column]:.0f} of {percent[row, column]:.0f} points of {hotness.names[column]} "
                 f"belong to no pod: {ending}"
             )
-        found[inputs.snapshot.nodes.names[row]] = "; ".join(sentences)
-    return found
+        sentence_by_node[inputs.snapshot.nodes.names[row]] = "; ".join(sentences)
+    return sentence_by_node
 
 
 def never_hot(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
     """Why nodes above a level are not hot all the same, by the node's name."""
     nodes = inputs.snapshot.nodes
     above = hotness.hot_at(np.arange(len(nodes)), inputs.load.percent)
-    said = "a virtual node, which no eviction relieves: it is never hot"
+    sentence = "a virtual node, which no eviction relieves: it is never hot"
     return {
-        nodes.names[row]: said for row in np.flatnonzero(above).tolist() if is_virtual(nodes.records[row])
+        nodes.names[row]: sentence for row in np.flatnonzero(above).tolist() if is_virtual(nodes.records[row])
     }
 
 
@@ -559,13 +561,13 @@ def leaving_load(inputs: PlanningInputs, hotness: Hotness, leaving: BoolArray) -
     percent = inputs.load.percent
     points = percent - inputs.load.percent_without(leaving)
     count = inputs.load.count_of(leaving)
-    found = dict[str, str]()
+    sentence_by_node = dict[str, str]()
     told = (percent > hotness.hot_above) & (points >= _LEAST)
     for row in np.flatnonzero(told.any(axis=1)).tolist():
         column = int(np.argmax(np.where(told[row], points[row], 0.0)))
         pods = "1 pod that leaves" if count[row] == 1 else f"{count[row]} pods that leave"
-        found[inputs.snapshot.nodes.names[row]] = (
+        sentence_by_node[inputs.snapshot.nodes.names[row]] = (
             f"{points[row, column]:.1f} points of {hotness.names[column]}, of {pods} before the next run, "
             "do not make it hot"
         )
-    return found
+    return sentence_by_node

@@ -201,9 +201,9 @@ class Move(Value, frozen=True):
 
         pod = self.pod
         load = dict(self.load)
-        known = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "workload": pod.workload}
-        known |= {"controller_uid": pod.controller_uid, "from_node": self.from_node, "to_node": node, **more}
-        return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
+        fields = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "workload": pod.workload}
+        fields |= {"controller_uid": pod.controller_uid, "from_node": self.from_node, "to_node": node, **more}
+        return PastMove(**fields, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
 
 
 def avoided_in(moves: Sequence[Move]) -> dict[str, str]:
@@ -228,7 +228,7 @@ class Progress(msgspec.Struct, frozen=True):
     """What has become of the moves of a plan so far."""
 
     made: Sequence[Move] = ()  # whose pods were evicted, or may have been
-    kept: Sequence[Move] = ()  # that ended otherwise, although their nodes did not cool without them
+    stayed: Sequence[Move] = ()  # that ended otherwise, although their nodes did not cool without them
     left: Sequence[Move] = ()  # that are still to be made
 
 
@@ -471,12 +471,12 @@ def difference(first: Plan, second: Plan) -> PlanDifference:
     changed = []
     same = 0
     for uid in dict.fromkeys((*before, *after)):
-        one = before.get(uid)
-        other = after.get(uid)
-        if one is not None and other is not None and _nodes(one) == _nodes(other):
+        first_move = before.get(uid)
+        second_move = after.get(uid)
+        if first_move is not None and second_move is not None and _nodes(first_move) == _nodes(second_move):
             same += 1
             continue
-        move = one or other or first.moves[0]
+        move = first_move or second_move or first.moves[0]
         was, becomes = (_fate(plan, uid, move.from_node) for plan in (first, second))
         changed.append(
             ChangedMove(pod=move.pod.full_name, workload=move.pod.workload, before=was, after=becomes)
@@ -509,9 +509,9 @@ def _fate(plan: Plan, uid: str, node: str) -> str:
         if move.pod.uid == uid:
             others = f" or {len(move.landings) - 1} more" if len(move.landings) > 1 else ""
             return f"moved in wave {move.wave} to {move.likeliest.node or 'nowhere'}{others}"
-    for kept in plan.kept:
-        if kept.pod.uid == uid:
-            return f"stays ({kept.reason}): {kept.because}"
+    for unmoved in plan.kept:
+        if unmoved.pod.uid == uid:
+            return f"stays ({unmoved.reason}): {unmoved.because}"
     if any(report.is_unknown for report in plan.nodes if report.name == node):
         return "stays: the load of its node is not known"
     return "stays: its node is not hot"

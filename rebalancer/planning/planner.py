@@ -94,9 +94,9 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Why no more pods of the cluster are moved."""
         return cluster_explanation.explain_cluster(self.prepared, self.plan())
 
-    def scheduling_tables(self, most: int) -> Mapping[str, SchedulingTable]:
+    def scheduling_tables(self, max_moves: int) -> Mapping[str, SchedulingTable]:
         """By pod uid, the scheduler's cycle for the replacements of the first moves, each at its moment."""
-        return explanation.scheduling_tables(self.prepared, self.decided, most)
+        return explanation.scheduling_tables(self.prepared, self.decided, max_moves)
 
     def recheck(
         self, moves: Sequence[Move], progress: Progress = NOTHING_YET, *, through: int | None = None
@@ -149,8 +149,8 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
     def for_nodes(self) -> Planner:
         """The same for a reader who asks how loaded the nodes are and not what would move."""
         of_scheduler = (About.SCHEDULER, About.REFUSAL)
-        kept = tuple(warning for warning in self.inputs.warnings if warning.about not in of_scheduler)
-        inputs = replace(self.inputs, warnings=kept)
+        warnings = tuple(warning for warning in self.inputs.warnings if warning.about not in of_scheduler)
+        inputs = replace(self.inputs, warnings=warnings)
         return replace(self, inputs=inputs, options=replace(self.options, explains=False))
 
 
@@ -166,8 +166,8 @@ def _with_closed_nodes(planner: Planner, prepared: PreparedInputs) -> PreparedIn
         prepared = prepare(planner.inputs, so_far, planner.options)
         if not closed:
             return prepared
-        wanted, _, more = _closed_and_emptied(prepared)
-        left = emptied & wanted
+        still_to_close, _, more = _closed_and_emptied(prepared)
+        left = emptied & still_to_close
         if left == emptied:
             return prepared
         # With the nodes that are emptied, those stay closed that are empty.
@@ -182,7 +182,7 @@ def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str], d
     And why pods stay of others that were tried.
     """
     strategies = strategies_of(prepared)
-    found = search(prepared, strategies)
-    closed = {name for strategy in strategies for name in strategy.closes(found)}
+    plan = search(prepared, strategies)
+    closed = {name for strategy in strategies for name in strategy.closes(plan)}
     refused = {pod: why for strategy in strategies for pod, why in strategy.refused.items()}
-    return closed, closed & {prepared.nodes.names[move.candidate.source] for move in found.moves}, refused
+    return closed, closed & {prepared.nodes.names[move.candidate.source] for move in plan.moves}, refused

@@ -128,13 +128,17 @@ def _place_queue(
             of_others[pods.classes[pod_class].scheduler_name] += 1
             if pod_class not in foreign:
                 foreign.add(pod_class)
-                feasible = [scheduler.feasible(item.after_termination, pod_class) for item in scenarios.all]
-                if not all(item.any() for item in feasible):
+                feasible = [
+                    scheduler.feasible(scenario.after_termination, pod_class) for scenario in scenarios.all
+                ]
+                if not all(nodes.any() for nodes in feasible):
                     infeasible.setdefault(pod_class)
             continue
         placements: list[Placement] = []
         if pod_class not in nowhere:
-            placements = [scheduler.place(item.after_termination, pod_class, row) for item in scenarios.all]
+            placements = [
+                scheduler.place(scenario.after_termination, pod_class, row) for scenario in scenarios.all
+            ]
         fits = [bool(placement.chance.any()) for placement in placements]
         if not all(fits) or not fits:
             infeasible.setdefault(pod_class)  # in one scenario at least
@@ -273,7 +277,9 @@ def prepare(
         inputs = replace(inputs, snapshot=snapshot)
         schedulers = ProfileSchedulers(inputs)
     pods = inputs.snapshot.pods
-    by_class = [requested_amounts(item.incoming, RESOURCES) for item in schedulers.state.classes.requests]
+    by_class = [
+        requested_amounts(of_class.incoming, RESOURCES) for of_class in schedulers.state.classes.requests
+    ]
     requests = np.array(by_class, np.float64).reshape(-1, len(RESOURCES))[pods.pod_class]
     recent = recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, (*earlier, *so_far.moved))
     # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
@@ -333,15 +339,17 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     """
     pods = inputs.snapshot.pods
     nodes = inputs.snapshot.nodes
-    found: dict[int, str] = {}
+    reason_by_node: dict[int, str] = {}
     for move in moves:
         row = pods.row.get((move.namespace, move.name))
         if not Result.of(move.result).is_under_way or row is None or pods.uids[row] != move.uid:
             continue
         node = nodes.row.get(move.from_node)
         if node == pods.node[row] and inputs.now - move.evicted_at < inputs.policy.planning.cooldown:
-            found[int(pods.node[row])] = f"{move.namespace}/{move.name} is still being moved away from it"
-    return found
+            reason_by_node[int(pods.node[row])] = (
+                f"{move.namespace}/{move.name} is still being moved away from it"
+            )
+    return reason_by_node
 
 
 TRY_ANOTHER_TIME = (
@@ -358,8 +366,8 @@ def _check_coverage(inputs: PlanningInputs) -> None:
     if coverage.share >= least:
         return
     counts = (
-        f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "
-        f"figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}"
+        f"only {coverage.with_figure:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh "
+        f"load figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}"
     )
     if load.why_stale:
         raise SafetyError(
@@ -368,8 +376,8 @@ def _check_coverage(inputs: PlanningInputs) -> None:
             hint="" if inputs.live else TRY_ANOTHER_TIME,
         )
     missing = {name: np.isnan(load.usage[:, load.resources.index(name)]) for name in load.required}
-    found = [f"{name} of {counted(int(at.sum()), 'node')}" for name, at in missing.items() if at.any()]
-    why = [f"no fresh figure of {', '.join(found)}" if found else "others lack allocatable cpu or memory"]
+    lacking = [f"{name} of {counted(int(at.sum()), 'node')}" for name, at in missing.items() if at.any()]
+    why = [f"no fresh figure of {', '.join(lacking)}" if lacking else "others lack allocatable cpu or memory"]
     why += load.warnings[:1]  # the first reason that a source gave
     if dark := [name for name, at in missing.items() if at.all()]:
         answering = f"{', '.join(load.sources)} answered, and " if load.sources else ""

@@ -212,7 +212,7 @@ def _flow(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        pairs = (f"{key}: {_flow(item)}" for key, item in value.items())
+        pairs = (f"{key}: {_flow(inner)}" for key, inner in value.items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_flow, value))}]"
@@ -254,12 +254,12 @@ _FIRST_OF_GROUP = {
 
 def groups() -> dict[str, list[Reason]]:
     """All reasons, grouped as the documentation groups them, in order."""
-    found: dict[str, list[Reason]] = {}
+    reasons_by_title: dict[str, list[Reason]] = {}
     title = ""
     for reason in Reason:
         title = _FIRST_OF_GROUP.get(reason, title)
-        found.setdefault(title, []).append(reason)
-    return found
+        reasons_by_title.setdefault(title, []).append(reason)
+    return reasons_by_title
 
 
 def age_text(seconds: float) -> str:

@@ -72,7 +72,7 @@ def remedies(context: EvictionContext, row: PodRow, refusal: NotMoved) -> tuple[
 
 def remedy(context: EvictionContext, row: PodRow, refusal: NotMoved) -> str:
     """The same in words: ``evictable.minAge: 3m``."""
-    return ", or ".join(item.text for item in remedies(context, row, refusal))
+    return ", or ".join(way.text for way in remedies(context, row, refusal))
 
 
 def _workload(context: EvictionContext, row: PodRow) -> str:
@@ -104,8 +104,8 @@ def _no_controller(context: EvictionContext, row: PodRow, refusal: NotMoved) -> 
     owner = context.pods.class_of(row).owner
     if refusal.settings:
         kinds = [
-            {"apiVersion": item.api_version, "kind": item.kind}
-            for item in context.policy.evictable.controllers
+            {"apiVersion": controller.api_version, "kind": controller.kind}
+            for controller in context.policy.evictable.controllers
         ]
         kinds.append({"apiVersion": owner.api_version, "kind": owner.kind})
         return (set_policy("evictable.controllers", kinds),)
@@ -130,7 +130,7 @@ def remove_finished(context: EvictionContext, row: PodRow) -> Remedy:
 
 
 def _overlapping(context: EvictionContext, row: PodRow, _refusal: NotMoved) -> Sequence[Remedy]:
-    names = sorted(item.name for item in context.budgets.of(row))
+    names = sorted(budget.name for budget in context.budgets.of(row))
     which = " and ".join(names)
     return (Remedy(f"spec.selector of the PodDisruptionBudgets {which}: only one may select it"),)
 
@@ -202,15 +202,15 @@ def _priority(context: EvictionContext, row: PodRow, _refusal: NotMoved) -> Sequ
 
 def _unprotected(kind: Protection, context: EvictionContext) -> Remedy:
     """The policy's list of protections without one of them."""
-    left = [str(item) for item in context.policy.evictable.protect if item is not kind]
+    left = [str(protection) for protection in context.policy.evictable.protect if protection is not kind]
     return set_policy("evictable.protect", left)
 
 
 def _local_storage(context: EvictionContext, row: PodRow, _refusal: NotMoved) -> Sequence[Remedy]:
     names = [
-        item.name
-        for item in context.pods.class_of(row).spec.volumes or ()
-        if item.host_path or item.empty_dir
+        volume.name
+        for volume in context.pods.class_of(row).spec.volumes or ()
+        if volume.host_path or volume.empty_dir
     ]
     annotation = Remedy(f"the annotation {SAFE_TO_EVICT_VOLUMES}: {','.join(names)} on the pod")
     return _unprotected(Protection.LOCAL_STORAGE, context), annotation
@@ -248,7 +248,8 @@ def _storage_class(context: EvictionContext, row: PodRow, _refusal: NotMoved) ->
             return (Remedy(f"the PersistentVolumeClaim {name}, once it is read"),)
         used.add(claim.spec.storage_class_name or "")
     classes = context.policy.evictable.protect_storage_classes
-    return (set_policy("evictable.protectStorageClasses", [item for item in classes if item not in used]),)
+    others = [name for name in classes if name not in used]
+    return (set_policy("evictable.protectStorageClasses", others),)
 
 
 def _without_budget(context: EvictionContext, _row: PodRow, _refusal: NotMoved) -> Sequence[Remedy]:
@@ -355,8 +356,8 @@ def unknown_gate(message: str) -> str:
 
     It is on by default: one that is not counts as off, unless the policy states it.
     """
-    found = _GATE.search(message)
-    return found[1] if found is not None else ""
+    match = _GATE.search(message)
+    return match[1] if match is not None else ""
 
 
 _GATE = re.compile(r"(\w{1,100}) of scheduler \S{1,253} would decide, and whether it is on is not known")

@@ -58,10 +58,12 @@ _WORTH_SAYING = 0.005  # the chance below which a drawback of a landing would be
 def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequence[Strategy]) -> Plan:
     """The plan of what the strategies decided that have ``searched``."""
     inputs = prepared.inputs
-    kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
-    strategies = {item.name: item for item in searched}
-    cleanups, finished_kept = FinishedPods(prepared.eviction, searched).cleanups()
-    fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
+    staying = [_unmoved(prepared, row, reason) for row, reason in decided.staying.items()]
+    strategies = {strategy.name: strategy for strategy in searched}
+    cleanups, finished_staying = FinishedPods(prepared.eviction, searched).cleanups()
+    fields = {
+        key: value for strategy in strategies.values() for key, value in strategy.plan_fields(decided).items()
+    }
     measured = inputs.state.agreement if inputs.state is not None else None
     moves = tuple(as_move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves)
     runs = assumed_runs(inputs, moves) if prepared.options.remembers_runs else ""
@@ -78,7 +80,10 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
         cleanups=cleanups,
         nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(
-            sorted((*kept, *finished_kept), key=lambda item: (item.node, item.pod.namespace, item.pod.name))
+            sorted(
+                (*staying, *finished_staying),
+                key=lambda unmoved: (unmoved.node, unmoved.pod.namespace, unmoved.pod.name),
+            )
         ),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         runs=runs,
@@ -125,7 +130,7 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
     hotness = prepared.hotness
     scores = prepared.schedulers.node_scores()
     settling = prepared.landing_check.settling
-    said = (
+    remarks = (
         load_of_no_pod(inputs, hotness),
         never_hot(inputs, hotness),
         pressure_after_cooling(inputs, hotness),
@@ -141,7 +146,7 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
         elif lacking := _without_percentage(inputs, row):
             neither = "" if hotness.hot[row] else f": {UNKNOWN_NODE}"
             because = (*because, f"its {' and '.join(lacking)} in percent is not known{neither}")
-        because = (*because, *(words[name] for words in said if name in words))
+        because = (*because, *(words[name] for words in remarks if name in words))
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         reports.append(
@@ -164,9 +169,9 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
 
 def _of_no_pod(inputs: PlanningInputs, row: int) -> dict[str, float]:
     """What no pod of a node uses, by resource; pods are counted, so all of them are of pods."""
-    found = by_resource(inputs.load.percent_resources, inputs.load.of_no_pod[row])
-    found.pop("pods", None)
-    return found
+    percent = by_resource(inputs.load.percent_resources, inputs.load.of_no_pod[row])
+    percent.pop("pods", None)
+    return percent
 
 
 def _levels(hotness: Hotness, row: int) -> dict[str, Level]:
@@ -196,21 +201,21 @@ def _without_percentage(inputs: PlanningInputs, row: int) -> list[str]:
 def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
     """Where the loads of a node come from, by resource."""
     load = inputs.load
-    found = {}
+    figures = {}
     for column, resource in enumerate(load.resources):
         source = int(load.source[row, column])
         if source < 0:
             continue
         spread = np.nan if load.deviation is None else float(load.deviation[row, column])
         whole = float(load.allocatable[row, load.percent_resources.index(resource)])
-        found[resource] = Figure(
+        figures[resource] = Figure(
             source=load.sources[source],
             age_seconds=round(inputs.now - float(load.measured_at[row, column]), 1),
             window_seconds=float(load.window_seconds[row, column]),
             statistic=load.statistic(row, column),
             deviation=round(100 * spread / whole, PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
         )
-    return found
+    return figures
 
 
 def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfter]:
@@ -314,15 +319,14 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     if landings.likeliest() == move.candidate.source:
         where += ", which it leaves"
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
-    found = move.evaluation
+    evaluation = move.evaluation
     words = ""
-    if found.beside >= _WORTH_SAYING:
-        words += f"; there it joins another replica{_chance(found.beside)}"
-    if found.emptied >= _WORTH_SAYING:
+    if evaluation.beside >= _WORTH_SAYING:
+        words += f"; there it joins another replica{_chance(evaluation.beside)}"
+    if evaluation.emptied >= _WORTH_SAYING:
         labels = prepared.labels_of(move.candidate.source)
-        words += (
-            f"; no replica is left in zone {'/'.join(filter(None, zone_key(labels)))}{_chance(found.emptied)}"
-        )
+        zone = "/".join(filter(None, zone_key(labels)))
+        words += f"; no replica is left in zone {zone}{_chance(evaluation.emptied)}"
     return (
         f"its replacement will be placed on {where}"
         + (f", a gain of at least {gained}" if gained else "")
@@ -335,7 +339,7 @@ def _chance(chance: float) -> str:
     return "" if round(chance, CHANCE_DIGITS) >= 1.0 else f" ({chance:.0%})"
 
 
-def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> UnmovedPod:
+def _unmoved(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> UnmovedPod:
     node = prepared.node_of(row)
     return UnmovedPod(
         pod=prepared.eviction.pod_reference(row),

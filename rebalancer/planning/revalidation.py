@@ -60,7 +60,7 @@ def check_landing(
     after = check.percent_after(np.array([row]), usage, count, np.nan_to_num(load))
     points = percent_of_allocatable(load, np.ones((), np.int64), inputs.load.allocatable[source])
     strategies = _resumed(prepared, plan.moves)
-    strategy = next((item for item in strategies if item.name == move.strategy), None)
+    strategy = next((strategy for strategy in strategies if strategy.name == move.strategy), None)
     purpose = strategy.purpose if strategy else prepared.cooler_node
     landings = Landings(PodRow(pod), NodeRow(source), np.array([row]), before, after, points)
     return check.why_not(landings, 0, purpose) or None
@@ -141,27 +141,30 @@ def next_in_wave(
     if row is None:
         return POD_GONE
     tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
-    for kept in (*tried.kept.values(), *_together(prepared, tried, strategies, progress.kept).values()):
-        return f"{kept.reason}: {kept.message}"
+    for refusal in (
+        *tried.staying.values(),
+        *_together(prepared, tried, strategies, progress.stayed).values(),
+    ):
+        return f"{refusal.reason}: {refusal.message}"
     planned = tried.moves[-1]
-    strategy = next(item for item in strategies if item.name == planned.candidate.wish.strategy)
-    return replace(_as_found(prepared, move, planned, strategy), avoids=move.avoids)
+    strategy = next(strategy for strategy in strategies if strategy.name == planned.candidate.wish.strategy)
+    return replace(_renewed(prepared, move, planned, strategy), avoids=move.avoids)
 
 
-def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strategy: Strategy) -> Move:
+def _renewed(prepared: PreparedInputs, move: Move, planned: PlannedMove, strategy: Strategy) -> Move:
     """A move with the landings that it has now, and what is said of it where these are others."""
-    found = as_move(prepared, planned, strategy)
+    renewed = as_move(prepared, planned, strategy)
     # A wave that is under way has its taints.
-    avoids = move.avoids if prepared.so_far.tainted is not None else found.avoids
-    if found.chances == move.chances:
-        return replace(move, risk=found.risk, avoids=avoids)
+    avoids = move.avoids if prepared.so_far.tainted is not None else renewed.avoids
+    if renewed.chances == move.chances:
+        return replace(move, risk=renewed.risk, avoids=avoids)
     return replace(
         move,
-        landings=found.landings,
-        from_load=found.from_load,
-        risk=found.risk,
-        gain=found.gain,
-        because=found.because,
+        landings=renewed.landings,
+        from_load=renewed.from_load,
+        risk=renewed.risk,
+        gain=renewed.gain,
+        because=renewed.because,
         avoids=avoids,
     )
 
@@ -192,12 +195,12 @@ def revalidate_moves(
     ``through`` is the wave about to be made, where there is one. The moves of later waves are judged when it
     is their turn, by a newer cluster, unless some of the moves hold only together: then all are judged.
     """
-    found: dict[str, str | Move] = {}
+    verdicts: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
     for move in moves:
         row = _row_of(prepared, move)
         if isinstance(row, str):
-            found[move.pod.uid] = row
+            verdicts[move.pod.uid] = row
         else:
             rows[row] = move
     asked = {move.pod.uid for move in moves}
@@ -211,22 +214,24 @@ def revalidate_moves(
     builder = PlanBuilder(prepared, strategies)
     builder.resume(before)
     tried = _try_again(prepared, waves.values(), rows, builder, strategies)
-    tried = replace(tried, kept={**_together(prepared, tried, strategies, progress.kept), **tried.kept})
-    for pod, kept in tried.kept.items():
-        leaving = kept.reason == Reason.TERMINATING
-        found[prepared.pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
+    tried = replace(
+        tried, staying={**_together(prepared, tried, strategies, progress.stayed), **tried.staying}
+    )
+    for pod, refusal in tried.staying.items():
+        leaving = refusal.reason == Reason.TERMINATING
+        verdicts[prepared.pods.uids[pod]] = f"{POD_LEAVING if leaving else refusal.reason}: {refusal.message}"
     all_tried = asked.issuperset(move.pod.uid for move in progress.left)
-    by_name = {item.name: item for item in strategies}
+    by_name = {strategy.name: strategy for strategy in strategies}
     for planned in tried.moves:
         move = rows[planned.candidate.row]
         strategy = by_name[planned.candidate.wish.strategy]
         vain = strategy.in_vain(move, builder) if all_tried else ""
-        verdict = f"{Reason.NOT_NEEDED}: {vain}" if vain else _as_found(prepared, move, planned, strategy)
-        found.setdefault(move.pod.uid, verdict)
-    for uid, verdict in found.items():
-        if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
-            found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
-    return found
+        verdict = f"{Reason.NOT_NEEDED}: {vain}" if vain else _renewed(prepared, move, planned, strategy)
+        verdicts.setdefault(move.pod.uid, verdict)
+    for uid, verdict in verdicts.items():
+        if isinstance(verdict, Move) and isinstance(verdicts.get(verdict.makes_room_for), str):
+            verdicts[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
+    return verdicts
 
 
 def _row_of(prepared: PreparedInputs, move: Move) -> PodRow | str:
@@ -246,7 +251,7 @@ def _row_of(prepared: PreparedInputs, move: Move) -> PodRow | str:
 
 def _hold_together(moves: Mapping[PodRow, Move], strategies: Sequence[Strategy]) -> bool:
     """Whether one of the moves may hold only together with another one."""
-    groups = {item.name: item.group for item in strategies}
+    groups = {strategy.name: strategy.group for strategy in strategies}
     return any(
         move.makes_room_for or move.strategy not in groups or groups[move.strategy](pod)
         for pod, move in moves.items()
@@ -254,27 +259,27 @@ def _hold_together(moves: Mapping[PodRow, Move], strategies: Sequence[Strategy])
 
 
 def _together(
-    prepared: PreparedInputs, tried: PartialPlan, strategies: Sequence[Strategy], kept: Sequence[Move]
+    prepared: PreparedInputs, tried: PartialPlan, strategies: Sequence[Strategy], stayed_moves: Sequence[Move]
 ) -> dict[PodRow, NotMoved]:
-    """The pods that would move only together with one that stays; ``kept`` did so before."""
-    groups = {item.name: item.group for item in strategies}
-    known = ((move.strategy, _live(prepared, move)) for move in kept)
-    stayed = {(name, groups[name](pod)): pod for name, pod in known if pod is not None and name in groups}
+    """The pods that would move only together with one that stays; those of ``stayed_moves`` did so before."""
+    groups = {strategy.name: strategy.group for strategy in strategies}
+    rows = ((move.strategy, _live(prepared, move)) for move in stayed_moves)
+    stayed = {(name, groups[name](pod)): pod for name, pod in rows if pod is not None and name in groups}
     stays = {
         (name, group(pod)): pod
         for name, group in groups.items()
-        for pod, why in tried.kept.items()
+        for pod, why in tried.staying.items()
         if why.reason not in (Reason.TERMINATING, Reason.NOT_NEEDED)
     }
     stays = {key: pod for key, pod in (stayed | stays).items() if key[1]}
-    found: dict[PodRow, NotMoved] = {}
+    refusals: dict[PodRow, NotMoved] = {}
     for move in tried.moves:
         pod = move.candidate.row
         name = move.candidate.wish.strategy
         other = stays.get((name, groups[name](pod))) if name in groups else None
         if other is not None:
-            found[pod] = together_with(prepared, other)
-    return found
+            refusals[pod] = together_with(prepared, other)
+    return refusals
 
 
 def _try_again(
@@ -285,24 +290,24 @@ def _try_again(
     strategies: Sequence[Strategy],
 ) -> PartialPlan:
     """Try only these pods, in these waves, in the way they were ``planned`` to be moved."""
-    kept: dict[PodRow, NotMoved] = {}
+    staying: dict[PodRow, NotMoved] = {}
     for number, rows in enumerate(waves):
         if number:
             builder.next_wave()
         for row in rows:
             wish = _wish(prepared, strategies, builder, row, planned[row])
             if isinstance(wish, NotMoved):
-                kept[row] = wish
+                staying[row] = wish
                 continue
-            found = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or move_of(
+            outcome = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or move_of(
                 prepared, builder, row, wish, may_wait=False
             )
-            if isinstance(found, NotMoved):
-                kept[row] = found
+            if isinstance(outcome, NotMoved):
+                staying[row] = outcome
                 continue
-            builder.add(found)
+            builder.add(outcome)
             _follow(strategies, builder)
-    return PartialPlan(builder, kept)
+    return PartialPlan(builder, staying)
 
 
 def _follow(strategies: Sequence[Strategy], builder: PlanBuilder) -> None:

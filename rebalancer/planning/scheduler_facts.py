@@ -85,12 +85,13 @@ def configured_schedulers(
 
 
 def _refuse_two_for_one_name(
-    one: SchedulerConfiguration, other: SchedulerConfiguration, loaded: LoadedPolicy
+    first: SchedulerConfiguration, second: SchedulerConfiguration, loaded: LoadedPolicy
 ) -> None:
-    for name in other.scheduler_names:
-        if one.profile(name) is not None:
+    for name in second.scheduler_names:
+        if first.profile(name) is not None:
             raise InputError(
-                f"two schedulers of the policy serve schedulerName {name} ({one.source} and {other.source})",
+                f"two schedulers of the policy serve schedulerName {name} "
+                f"({first.source} and {second.source})",
                 where=f"{loaded.source} scheduler",
                 hint="name the configuration of each by configMap, file or inline; one without has the "
                 "defaults, which serve default-scheduler",

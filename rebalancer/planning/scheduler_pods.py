@@ -63,8 +63,8 @@ class SchedulerPod(msgspec.Struct, frozen=True, eq=False):
         """
         if not is_scheduler(self.container.image):
             return ""
-        found = major_minor(self.container.image.partition("@")[0].rpartition(":")[2])
-        return f"1.{found[2:]}" if found.startswith("0.") else found
+        version = major_minor(self.container.image.partition("@")[0].rpartition(":")[2])
+        return f"1.{version[2:]}" if version.startswith("0.") else version
 
     @property
     def gates(self) -> dict[str, bool] | None:
@@ -132,17 +132,17 @@ def pods_of_each(
     named: list[list[SchedulerPod]] = []
     for settings, names in schedulers:
         of_others = in_use - set(names)
-        possible.append([item for item in running if not _is_named_after(item, of_others)])
+        possible.append([pod for pod in running if not _is_named_after(pod, of_others)])
         named.append(_named_pods(settings, names, possible[-1], snapshot))
-    taken = {item.index for pods in named for item in pods}
-    found: list[tuple[SchedulerPod, ...]] = []
+    taken = {pod.index for pods in named for pod in pods}
+    chosen: list[tuple[SchedulerPod, ...]] = []
     for (settings, names), pods, candidates in zip(schedulers, named, possible, strict=True):
         if pods or settings.pods is not None:
-            found.append(tuple(pods))
+            chosen.append(tuple(pods))
             continue
-        left = [item for item in candidates if item.index not in taken]
-        found.append(tuple(_of_fitting_owner(names, left)))
-    return found
+        left = [pod for pod in candidates if pod.index not in taken]
+        chosen.append(tuple(_of_fitting_owner(names, left)))
+    return chosen
 
 
 def _named_pods(
@@ -155,7 +155,9 @@ def _named_pods(
     if settings.pods is not None:
         selects = settings.pods.selects
         selected = [
-            item for item in _every_pod(snapshot, settings.pods.namespace) if selects(item.pod.labels)
+            candidate
+            for candidate in _every_pod(snapshot, settings.pods.namespace)
+            if selects(candidate.pod.labels)
         ]
         return _of_scheduler_image(selected)
     place = settings.config_map
@@ -163,18 +165,22 @@ def _named_pods(
         started = _started_with(PurePath(settings.file or "").name, running)
     else:
         there = _every_pod(snapshot, place.namespace)
-        if mounting := [item for item in there if item.mounts(place)]:
+        if mounting := [candidate for candidate in there if candidate.mounts(place)]:
             return _of_scheduler_image(mounting)
         started = _started_with(place.key, _of_scheduler_image(there))
     fitting = _of_fitting_owner(scheduler_names, started)
-    if not fitting and DEFAULT_SCHEDULER_NAME in scheduler_names and any(item.is_static for item in running):
+    if (
+        not fitting
+        and DEFAULT_SCHEDULER_NAME in scheduler_names
+        and any(candidate.is_static for candidate in running)
+    ):
         return []  # those of the control plane, of whose --config nothing is known
     return fitting or started
 
 
 def _of_scheduler_image(pods: list[SchedulerPod]) -> list[SchedulerPod]:
     """Those whose image is that of a kube-scheduler; all where none is, as of an image of somebody's own."""
-    return [item for item in pods if is_scheduler(item.container.image)] or pods
+    return [candidate for candidate in pods if is_scheduler(candidate.container.image)] or pods
 
 
 def _every_pod(snapshot: Snapshot, namespace: str) -> list[SchedulerPod]:
@@ -201,15 +207,15 @@ def _of_fitting_owner(
     scheduler_names: Collection[str], running: Iterable[SchedulerPod]
 ) -> list[SchedulerPod]:
     if DEFAULT_SCHEDULER_NAME in scheduler_names:
-        return [item for item in running if item.is_static]
-    others = [item for item in running if not item.is_static]
-    return [other for other in others if _is_named_after(other, scheduler_names)] or others
+        return [candidate for candidate in running if candidate.is_static]
+    others = [candidate for candidate in running if not candidate.is_static]
+    return [candidate for candidate in others if _is_named_after(candidate, scheduler_names)] or others
 
 
-def _is_named_after(item: SchedulerPod, scheduler_names: Collection[str]) -> bool:
+def _is_named_after(candidate: SchedulerPod, scheduler_names: Collection[str]) -> bool:
     """Whether its owner is a workload of one of these names, or the ReplicaSet of such a Deployment."""
-    owner = item.pod.owner
-    if item.is_static:
+    owner = candidate.pod.owner
+    if candidate.is_static:
         return False
     if owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] in scheduler_names:
         return True
@@ -218,26 +224,26 @@ def _is_named_after(item: SchedulerPod, scheduler_names: Collection[str]) -> boo
 
 def versions_of(pods: Iterable[SchedulerPod]) -> tuple[str, ...]:
     """The versions in the images of these pods, the lowest first."""
-    found = {item.version for item in pods} - {""}
-    return tuple(sorted(found, key=lambda version: (minor_of(version) or 0, version)))
+    versions = {pod.version for pod in pods} - {""}
+    return tuple(sorted(versions, key=lambda version: (minor_of(version) or 0, version)))
 
 
 def gates_of(pods: Iterable[SchedulerPod]) -> dict[str, bool] | None:
     """The gates on the command lines of these pods; None when not all are known, or they differ."""
-    found = [item.gates for item in pods]
-    return found[0] if found and all(item == found[0] for item in found) else None
+    gates = [pod.gates for pod in pods]
+    return gates[0] if gates and all(other == gates[0] for other in gates) else None
 
 
 def leader_election_of(pods: Iterable[SchedulerPod], configured: LeaderElection) -> LeaderElection:
     """How these pods elect a leader; where their flags differ, some may wait for their configuration's."""
-    found = {item.leader_election(configured) for item in pods}
-    if len(found) > 1:
+    elections = {pod.leader_election(configured) for pod in pods}
+    if len(elections) > 1:
         return replace(configured, enabled=True)
-    return found.pop() if found else configured
+    return elections.pop() if elections else configured
 
 
 def ready_since(pods: Iterable[SchedulerPod], snapshot: Snapshot) -> list[float]:
     """Since when the pods of these classes are ready, in Unix seconds, the longest first."""
     table = snapshot.pods
-    since = table.ready_since[np.isin(table.pod_class, [item.index for item in pods])]
+    since = table.ready_since[np.isin(table.pod_class, [pod.index for pod in pods])]
     return sorted(since[np.isfinite(since)].tolist())

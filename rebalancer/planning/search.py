@@ -37,7 +37,7 @@ def search(prepared: PreparedInputs, strategies: Sequence[Strategy]) -> PartialP
     plan = follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
     moved = plan.builder.moved
     refused = {pod: why for pod, why in prepared.so_far.refused.items() if pod not in moved}
-    return replace(plan, kept={**refused, **plan.kept}) if refused else plan
+    return replace(plan, staying={**refused, **plan.staying}) if refused else plan
 
 
 def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence[Strategy]) -> PartialPlan:
@@ -47,14 +47,14 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
     """
     moves = max(len(plan.moves), 1)
     bounds = _MAX_STEPS_FOLLOWED // moves, _MAX_CELLS_FOLLOWED // (len(prepared.nodes) * moves)
-    most = min(MAX_FOLLOWED, *bounds)
-    if most <= MAX_SCENARIOS or plan.builder.has_tainted:
+    max_scenarios = min(MAX_FOLLOWED, *bounds)
+    if max_scenarios <= MAX_SCENARIOS or plan.builder.has_tainted:
         return plan
-    kept = dict(plan.kept)
-    group_of = {item.name: item.group for item in strategies}
+    staying = dict(plan.staying)
+    group_of = {strategy.name: strategy.group for strategy in strategies}
     while True:
-        builder = plan.builder.anew(prepared, most)
-        left = [move.candidate for move in plan.moves if move.candidate.row not in kept]
+        builder = plan.builder.anew(prepared, max_scenarios)
+        left = [move.candidate for move in plan.moves if move.candidate.row not in staying]
         refused: dict[PodRow, NotMoved] = {}
         for candidate in left:
             refusal = builder.try_move(candidate)
@@ -64,8 +64,8 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
             for strategy in strategies:
                 strategy.follow(builder)
         if not refused:
-            return replace(plan, builder=builder, kept=kept)
-        kept |= refused
+            return replace(plan, builder=builder, staying=staying)
+        staying |= refused
         for candidate in left:
             group = group_of[candidate.wish.strategy](candidate.row)
             others = [
@@ -75,4 +75,4 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
                 or (group and group_of[candidate.wish.strategy](other) == group)
             ]
             if others and candidate.row not in refused:
-                kept[candidate.row] = together_with(prepared, others[0])
+                staying[candidate.row] = together_with(prepared, others[0])

@@ -66,7 +66,7 @@ class Steering:
         self._may_taint: BoolArray = np.array(
             [not is_karpenters(node.metadata.labels or {}) for node in nodes], np.bool_
         )
-        self._most = min(max(int(len(nodes) * _SHARE), _FEWEST_AT_MOST), _MOST_AT_MOST)
+        self._max_tainted = min(max(int(len(nodes) * _SHARE), _FEWEST_AT_MOST), _MOST_AT_MOST)
         self._row_of = snapshot.nodes.row
         theirs = (taint for node in nodes for taint in node.spec.taints or ())
         # By other soft taints a node's score depends on which node has the most of them.
@@ -97,14 +97,14 @@ class Steering:
             if not self._choose(evaluator, candidate, scenarios, before, chosen) or len(chosen) == count:
                 return None
             evaluation = evaluator.evaluate(candidate, scenarios, tolerated)
-        for node in [row for row, item in chosen.items() if not item.is_certain]:
-            fewer = {row: item for row, item in chosen.items() if row != node}
+        for node in [row for row, choice in chosen.items() if not choice.is_certain]:
+            fewer = {row: choice for row, choice in chosen.items() if row != node}
             scenarios.taint(HOT, before | fewer.keys())
             without = evaluator.evaluate(candidate, scenarios, tolerated)
             if without.holds(tolerated):
                 evaluation = without
                 chosen = fewer
-        return SteeredMove(evaluation, {row: item.why() for row, item in chosen.items()})
+        return SteeredMove(evaluation, {row: choice.why() for row, choice in chosen.items()})
 
     def _choose(
         self,
@@ -117,10 +117,10 @@ class Steering:
         """Taint what the scheduler prefers in any scenario; False where that does not help."""
         for judged in evaluator.judged(candidate, scenarios):
             preferred = self._preferred(judged)
-            if preferred is None or len(before | chosen.keys() | preferred.keys()) > self._most:
+            if preferred is None or len(before | chosen.keys() | preferred.keys()) > self._max_tainted:
                 return False
             if preferred:
-                chosen.update({row: item for row, item in preferred.items() if row not in chosen})
+                chosen.update({row: choice for row, choice in preferred.items() if row not in chosen})
                 scenarios.taint(HOT, before | chosen.keys())
         return True
 

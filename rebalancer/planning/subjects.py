@@ -105,38 +105,38 @@ def _in_namespace(name: str, namespace: str) -> str:
     return name if slash else f"{namespace}/{name}"
 
 
-def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
+def find_subject(snapshot: Snapshot, asked: SubjectName | str) -> Subject:
     """The pod, node or workload of that name; one without a namespace will do where one alone has it.
 
     Raises InputError with the nearest names.
     """
-    wanted = parse_subject(wanted) if isinstance(wanted, str) else wanted
-    if not wanted.kind:
-        return _find_of_any_kind(snapshot, wanted.name)
-    if wanted.kind == "pod":
-        return Subject("pod", _find_pod(snapshot, wanted.name))
-    if wanted.kind != "node":
-        return _find_workload(snapshot, wanted)
-    row = snapshot.nodes.row_of(wanted.name)
+    asked = parse_subject(asked) if isinstance(asked, str) else asked
+    if not asked.kind:
+        return _find_of_any_kind(snapshot, asked.name)
+    if asked.kind == "pod":
+        return Subject("pod", _find_pod(snapshot, asked.name))
+    if asked.kind != "node":
+        return _find_workload(snapshot, asked)
+    row = snapshot.nodes.row_of(asked.name)
     if row is None:
-        raise _no_such("node", wanted.name, snapshot.nodes.names, snapshot.source)
+        raise _no_such("node", asked.name, snapshot.nodes.names, snapshot.source)
     return Subject("node", row)
 
 
 def _find_of_any_kind(snapshot: Snapshot, name: str) -> Subject:
     """The only pod, node or workload of a name. InputError where there is none, or several."""
-    found: dict[str, Subject] = {}
+    subjects: dict[str, Subject] = {}
     refusals: list[InputError] = []
     for kind, aliases in _KINDS.items():
         own_name = name.rpartition("/")[2] if kind == "node" else name
         try:
-            found[f"{aliases[0]}/{own_name}"] = find_subject(snapshot, SubjectName(kind, own_name))
+            subjects[f"{aliases[0]}/{own_name}"] = find_subject(snapshot, SubjectName(kind, own_name))
         except InputError as refusal:
             refusals.append(refusal)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        raise InputError(f"{name[:100]!a} names {' and '.join(found)}", hint="say which")
+    if len(subjects) == 1:
+        return next(iter(subjects.values()))
+    if subjects:
+        raise InputError(f"{name[:100]!a} names {' and '.join(subjects)}", hint="say which")
     # That a name is in several namespaces, or like another one, helps more than that a kind lacks it.
     raise next((refusal for refusal in refusals if "exists in" in str(refusal)), None) or next(
         (refusal for refusal in refusals if "did you mean" in str(refusal)),
@@ -151,12 +151,12 @@ def _find_of_any_kind(snapshot: Snapshot, name: str) -> Subject:
 def _find_pod(snapshot: Snapshot, name: str) -> int:
     pods = snapshot.pods.with_finished
     if "/" not in name:
-        found = [row for row, candidate in enumerate(pods.names) if candidate == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            where = ", ".join(f"pod/{pods.full_name(row)}" for row in found[:_SUGGESTIONS])
-            raise InputError(f"pod {name} exists in {len(found)} namespaces", hint=f"say which: {where}")
+        rows = [row for row, candidate in enumerate(pods.names) if candidate == name]
+        if len(rows) == 1:
+            return rows[0]
+        if rows:
+            where = ", ".join(f"pod/{pods.full_name(row)}" for row in rows[:_SUGGESTIONS])
+            raise InputError(f"pod {name} exists in {len(rows)} namespaces", hint=f"say which: {where}")
         names = [pods.full_name(row) for row in _nearest_rows(pods.names, name)]
         raise _no_such("pod", name, names, snapshot.source, cutoff=0.0)
     namespace, _, short = name.partition("/")
@@ -170,33 +170,31 @@ def _find_pod(snapshot: Snapshot, name: str) -> int:
     raise _no_such("pod", name, [pods.full_name(row) for row in range(len(pods))], snapshot.source)
 
 
-def _find_workload(snapshot: Snapshot, wanted: SubjectName) -> Subject:
+def _find_workload(snapshot: Snapshot, asked: SubjectName) -> Subject:
     """A workload that was read, or one that pods name as their controller: a DaemonSet is never read."""
     read = {
-        (item.metadata.namespace or "", item.metadata.name)
-        for kind, item in snapshot.workloads.values()
-        if kind.name == wanted.kind
+        (record.metadata.namespace or "", record.metadata.name)
+        for kind, record in snapshot.workloads.values()
+        if kind.name == asked.kind
     }
-    named = {
-        (pod.namespace, pod.owner.name) for pod in snapshot.pods.classes if pod.owner.kind == wanted.kind
-    }
-    known = sorted(read | named)
-    found = [pair for pair in known if wanted.name in ("/".join(pair), pair[1])]
-    if len(found) == 1:
-        return Subject(wanted.kind, namespace=found[0][0], name=found[0][1])
-    kind = wanted.kind.lower()
-    if found:
-        where = ", ".join(f"{kind}/{'/'.join(pair)}" for pair in found[:_SUGGESTIONS])
+    named = {(pod.namespace, pod.owner.name) for pod in snapshot.pods.classes if pod.owner.kind == asked.kind}
+    workloads = sorted(read | named)
+    matching = [pair for pair in workloads if asked.name in ("/".join(pair), pair[1])]
+    if len(matching) == 1:
+        return Subject(asked.kind, namespace=matching[0][0], name=matching[0][1])
+    kind = asked.kind.lower()
+    if matching:
+        where = ", ".join(f"{kind}/{'/'.join(pair)}" for pair in matching[:_SUGGESTIONS])
         raise InputError(
-            f"{kind} {wanted.name} exists in {len(found)} namespaces", hint=f"say which: {where}"
+            f"{kind} {asked.name} exists in {len(matching)} namespaces", hint=f"say which: {where}"
         )
-    if "/" not in wanted.name:
+    if "/" not in asked.name:
         near = difflib.get_close_matches(
-            wanted.name, [name for _, name in known], _SUGGESTIONS, _NAME_LIKE_ENOUGH
+            asked.name, [name for _, name in workloads], _SUGGESTIONS, _NAME_LIKE_ENOUGH
         )
-        names = ["/".join(pair) for pair in known if pair[1] in near]
-        raise _no_such(kind, wanted.name, names, snapshot.source, cutoff=0.0)
-    raise _no_such(kind, wanted.name, ["/".join(pair) for pair in known], snapshot.source)
+        names = ["/".join(pair) for pair in workloads if pair[1] in near]
+        raise _no_such(kind, asked.name, names, snapshot.source, cutoff=0.0)
+    raise _no_such(kind, asked.name, ["/".join(pair) for pair in workloads], snapshot.source)
 
 
 def _nearest_rows(names: Iterable[str], name: str) -> list[int]:

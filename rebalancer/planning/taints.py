@@ -52,9 +52,11 @@ def taint_ends(value: str) -> float:
 def closed_until(node: Node) -> float | None:
     """Until when a node is closed by the taint of emptied nodes, in Unix seconds; None where it is not."""
     ours = (
-        item for item in node.spec.taints or () if (item.key, item.effect) == (EMPTIED.key, EMPTIED.effect)
+        taint
+        for taint in node.spec.taints or ()
+        if (taint.key, taint.effect) == (EMPTIED.key, EMPTIED.effect)
     )
-    return max((taint_ends(item.value) for item in ours), default=None)
+    return max((taint_ends(taint.value) for taint in ours), default=None)
 
 
 def reopened(snapshot: Snapshot, now: float) -> tuple[str, ...]:

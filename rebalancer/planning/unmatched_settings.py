@@ -66,16 +66,16 @@ def settings_without_effect(
 
 def _numbers_that_bound_nothing(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     """Sentences on numbers that are as large as what they count, where a percentage may be meant."""
-    most = policy.limits.per_workload
+    per_workload = policy.limits.per_workload
     pods = snapshot.pods
     owners = (pods.classes[index].owner for index in pods.pod_class[pods.node >= 0].tolist())
     counts = Counter(owner.uid for owner in owners if owner.kind and owner.kind not in OF_THEIR_NODE)
     largest = max(counts.values(), default=0)
     said_already = any(policy.limits.without_effect())
-    if not most.percent and most.number >= largest > 1 and not said_already:
+    if not per_workload.percent and per_workload.number >= largest > 1 and not said_already:
         yield (
-            f"limits.perWorkload {most} bounds no workload here: the largest has "
-            f"{counted(largest, 'pod')}; {share_of(most)} would be a share of its replicas"
+            f"limits.perWorkload {per_workload} bounds no workload here: the largest has "
+            f"{counted(largest, 'pod')}; {share_of(per_workload)} would be a share of its replicas"
         )
     not_ready = policy.safety.max_not_ready_nodes
     nodes = len(snapshot.nodes)
@@ -399,8 +399,10 @@ def _unmatched_labels_of_protections(policy: RebalancePolicy, snapshot: Snapshot
         if scope.node_selector is None:
             continue
         labels = _labels_of("node", snapshot)
-        wanted = [key for key, operator in _requirements(scope.node_selector) if operator in ("In", "Exists")]
-        if not _keys(labels).issuperset(wanted):
+        needed_keys = [
+            key for key, operator in _requirements(scope.node_selector) if operator in ("In", "Exists")
+        ]
+        if not _keys(labels).issuperset(needed_keys):
             yield _selects_nothing(f"{place}.nodeSelector", "node", scope.node_selector, labels)
 
 

@@ -397,7 +397,7 @@ def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     """Warns of score rules without effect, and of nodes whose score is not known."""
     inputs = prepared.inputs
     rule_scores = prepared.schedulers.rule_scores()
-    known = inputs.load.known
+    is_known = inputs.load.known
     names = inputs.snapshot.nodes.names
     for rule in inputs.policy.hot_nodes.every_rule:
         if not isinstance(rule, ScoreRule):
@@ -416,7 +416,7 @@ def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:
                 f"{', '.join(score.plugins)} does not score: it has no effect"
             )
             yield PlanWarning(About.SETTING, text)
-        rows_without_score = np.flatnonzero(np.isnan(score.score) & known).tolist()
+        rows_without_score = np.flatnonzero(np.isnan(score.score) & is_known).tolist()
         if rows_without_score:
             nodes = named([names[row] for row in rows_without_score])
             plugins = ", ".join(score.plugins)

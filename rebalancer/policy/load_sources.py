@@ -31,9 +31,9 @@ BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmi
 MAX_SIGNALS = 20
 PREDICTED_PEAK = "predictedPeak"
 _STATISTIC = r"mean|max|meanPlusDeviation|predictedPeak|p[1-9][0-9]?"
-_KNOWN = re.compile(_STATISTIC, re.ASCII)
+_STATISTIC_NAME = re.compile(_STATISTIC, re.ASCII)
 _RESOURCE = re.compile(r"[a-z][a-zA-Z0-9]{0,62}", re.ASCII)
-_ONE = {"type": "string", "pattern": f"^({_STATISTIC})$"}
+_STATISTIC_SCHEMA = {"type": "string", "pattern": f"^({_STATISTIC})$"}
 
 Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$", examples=["instance"])]
 PrometheusAddress = Annotated[
@@ -315,7 +315,7 @@ def _statistic(value: object) -> object:
             raise ValueError(f"{str(resource)[:40]!r} cannot be the name of a resource")
         if resource == "pods":
             raise ValueError("pods are counted, not measured: they have no statistic")
-        if not (isinstance(statistic, str) and _KNOWN.fullmatch(statistic)):
+        if not (isinstance(statistic, str) and _STATISTIC_NAME.fullmatch(statistic)):
             raise ValueError(
                 f"{str(statistic)[:40]!r} is not a statistic; "
                 "write e.g. mean, max, meanPlusDeviation, p95 or predictedPeak"
@@ -328,7 +328,10 @@ Statistic = Annotated[
     BeforeValidator(_statistic),
     WithJsonSchema(
         {
-            "anyOf": [_ONE, {"type": "object", "additionalProperties": _ONE, "minProperties": 1}],
+            "anyOf": [
+                _STATISTIC_SCHEMA,
+                {"type": "object", "additionalProperties": _STATISTIC_SCHEMA, "minProperties": 1},
+            ],
             "examples": ["mean", "max", "meanPlusDeviation", "p95", {"cpu": "p66", "memory": "p95"}],
         }
     ),

@@ -13,7 +13,7 @@ from rebalancer.cluster.records import LabelSelector, Requirement
 from rebalancer.cluster.selectors import matcher
 from rebalancer.documents.models import WrittenModel
 
-Item = TypeVar("Item")
+Element = TypeVar("Element")
 
 
 class PolicyModel(WrittenModel):
@@ -25,7 +25,7 @@ def setting(default: Any, meaning: str, **bounds: Any) -> Any:
     return Field(default=default, description=meaning, **bounds)
 
 
-def _unique(values: tuple[Item, ...]) -> tuple[Item, ...]:
+def _unique(values: tuple[Element, ...]) -> tuple[Element, ...]:
     repeated = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if repeated is not None:
         raise ValueError(f"{repeated!s} is listed twice")

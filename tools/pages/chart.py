@@ -85,9 +85,9 @@ def _admitted(part: str, root: Path) -> str:
 
 def values(root: Path) -> str:
     """``values.yaml`` with the policy of k8s/base in its place."""
-    before, rest = (root / CHART / "values.yaml").read_text().split(_BEGIN)
+    before, after = (root / CHART / "values.yaml").read_text().split(_BEGIN)
     policy = (root / _POLICY).read_text().split("\nkind: RebalancePolicy\n")[1]
-    return f"{before}{_BEGIN}{textwrap.indent(policy, '  ')}{_END}{rest.split(_END)[1]}"
+    return f"{before}{_BEGIN}{textwrap.indent(policy, '  ')}{_END}{after.split(_END)[1]}"
 
 
 def values_schema(root: Path) -> str:
@@ -109,10 +109,10 @@ def values_schema(root: Path) -> str:
     return json.dumps(whole, indent=2, sort_keys=True) + "\n"
 
 
-def _of_mapping(path: str, found: dict[str, Any], comments: dict[str, str]) -> dict[str, Any]:
+def _of_mapping(path: str, mapping: dict[str, Any], comments: dict[str, str]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required: list[str] = []  # what no template can do without; null takes a value away
-    for key, value in found.items():
+    for key, value in mapping.items():
         inner = f"{path}.{key}" if path else key
         properties[key] = _of_value(inner, value, comments)
         if comments.get(inner):
@@ -143,7 +143,7 @@ def _of_value(path: str, value: object, comments: dict[str, str]) -> dict[str, A
 
 def _comments(text: str) -> dict[str, str]:
     """What stands above each key of the two outer levels, by its path."""
-    found: dict[str, str] = {}
+    comment_by_path: dict[str, str] = {}
     outer = ""
     lines = list[str]()
     for line in (*text.split("\npolicy:\n", maxsplit=1)[0].splitlines(), "policy:"):
@@ -152,18 +152,18 @@ def _comments(text: str) -> dict[str, str]:
             lines.append(stripped.removeprefix("#").strip())
         elif key := re.match(r"( {0,2})([A-Za-z]+):", line):
             outer = outer if key[1] else key[2]
-            found[f"{outer}.{key[2]}" if key[1] else outer] = " ".join(lines)
+            comment_by_path[f"{outer}.{key[2]}" if key[1] else outer] = " ".join(lines)
             lines = []
         else:
             lines = []
-    return found
+    return comment_by_path
 
 
 def _without_lookaround(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_lookaround(item) for item in value]
+        return [_without_lookaround(inner) for inner in value]
     if not isinstance(value, dict):
         return value
     if isinstance(pattern := value.get("pattern"), str) and _LOOKAROUND.search(pattern):
         value = {**value, "pattern": _LOOKAROUND.sub("", pattern), "minLength": 1}
-    return {key: _without_lookaround(item) for key, item in value.items()}
+    return {key: _without_lookaround(inner) for key, inner in value.items()}

@@ -11,7 +11,7 @@ _COOL_TO = 65.0  # percent of allocatable
 _HOT_ABOVE = 80.0
 _COOLEST = 50.0
 _HOTTEST = 130.0
-_MOST = 200  # points of excess
+_MAX_EXCESS = 200  # points of excess
 _LEFT = 60
 _TOP = 20
 _WIDTH = 560
@@ -37,10 +37,10 @@ def excess_picture() -> str:
         dashes = 'stroke="#d0d7de" stroke-dasharray="4"'
         lines.append(f'<path d="M{_x(level):.1f} {_TOP}V{_BOTTOM}" {dashes}/>')
         lines.append(_text(_x(level), _BOTTOM + 20, name, 'text-anchor="middle"'))
-    marks = range(0, _MOST + 1, 50)
+    marks = range(0, _MAX_EXCESS + 1, 50)
     lines += [_text(_LEFT - 8, _y(points) + 5, str(points), 'text-anchor="end"') for points in marks]
     pairs = zip(percents.tolist(), _excess(percents), strict=True)
-    shown = [(_x(percent), _y(excess)) for percent, excess in pairs if excess <= _MOST]
+    shown = [(_x(percent), _y(excess)) for percent, excess in pairs if excess <= _MAX_EXCESS]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in shown)
     lines.append(f'<path d="M{line}" stroke="{_COLOR}"/>')
     return "\n".join([*lines, "</svg>", ""])
@@ -69,4 +69,4 @@ def _x(percent: float) -> float:
 
 
 def _y(excess: float) -> float:
-    return _BOTTOM - _HEIGHT * excess / _MOST
+    return _BOTTOM - _HEIGHT * excess / _MAX_EXCESS

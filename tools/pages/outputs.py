@@ -84,7 +84,7 @@ ANNOTATIONS = {
 def outputs_page() -> str:
     """The page as Markdown."""
     codes = [(str(int(code)), code.meaning) for code in ExitCode]
-    results = [(f"`{item.value}`", item.meaning, str(int(item.exit_code))) for item in Result]
+    results = [(f"`{result.value}`", result.meaning, str(int(result.exit_code))) for result in Result]
     ours = [metric for metric in METRICS if metric not in SERVICE_METRICS]
     events = [(kind.about, kind.type, f"`{kind.reason}`", kind.note) for kind in EVENT_KINDS]
     annotations = [(f"`{name}`", meaning) for name, meaning in sorted(ANNOTATIONS.items())]

@@ -52,12 +52,12 @@ def policy_page() -> str:
     shown = examples()
     parts = [_HEAD]
     listed: dict[int, str] = {}
-    known: dict[tuple[str, ...], str] = {}
+    first_places: dict[tuple[str, ...], str] = {}
     for name, entry in whole["properties"].items():
         if name in _SKIPPED:
             continue
         meaning = entry.get("description") or _resolved(entry, whole).get("description", "")
-        rows = "".join(_table(_rows(name, entry, whole, listed), shown, known))
+        rows = "".join(_table(_rows(name, entry, whole, listed), shown, first_places))
         parts.append(f"## {name}\n\n{meaning}\n\n| key | default | meaning |\n|---|---|---|\n{rows}")
     return "\n".join(parts)
 
@@ -71,11 +71,11 @@ def paths() -> list[str]:
 
 def examples() -> dict[str, Any]:
     """By path of a key, a value that the policies of examples have there: the first of them."""
-    found: dict[str, Any] = {}
+    value_by_path: dict[str, Any] = {}
     for document in yaml.safe_load_all(EXAMPLES.read_text()):
         for path, value in _values(document):
-            found.setdefault(path, value)
-    return found
+            value_by_path.setdefault(path, value)
+    return value_by_path
 
 
 def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -91,16 +91,18 @@ def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _values(inner, f"{path}[]")
 
 
-def _table(rows: Iterable[Row], shown: dict[str, Any], known: dict[tuple[str, ...], str]) -> Iterator[str]:
+def _table(
+    rows: Iterable[Row], shown: dict[str, Any], first_places: dict[tuple[str, ...], str]
+) -> Iterator[str]:
     """The rows of a table; those that say what the keys of another path say are one that names it.
 
-    ``known`` is the path of each key that was explained, by its name, value, default and meaning.
+    ``first_places`` is the path of each key that was explained, by its name, value, default and meaning.
     """
 
     def explained(row: Row) -> str:
         path, entry, unit, default = row
         parent, _, name = path.rpartition(".")
-        return known.setdefault((name, unit, default, entry.get("description", "")), parent)
+        return first_places.setdefault((name, unit, default, entry.get("description", "")), parent)
 
     for (same, parent), group in groupby(rows, lambda row: (explained(row), row[0].rpartition(".")[0])):
         if same == parent:
@@ -140,7 +142,7 @@ def _other(entry: Entry, unit: str) -> str:
     default = entry.get("default")
     if isinstance(default, bool):
         return _code(_flow(not default))
-    choices = [item for item in entry.get("enum", ()) if item != default]
+    choices = [choice for choice in entry.get("enum", ()) if choice != default]
     return _code(str(choices[0])) if choices and unit.startswith("one of") else ""
 
 
@@ -160,11 +162,11 @@ def _rows(path: str, entry: Entry, whole: Entry, listed: dict[int, str] | None =
     ``listed`` is where the keys of an entry stand already, by the identity of the entry; without it they are
     listed everywhere. Of a value that may be a list of such values, the keys of one are listed.
     """
-    found = _resolved(entry, whole)
-    if choices := _choices(found):
-        found = _resolved(choices[0], whole)
-    required = found.get("required", ())
-    for name, inner in found.get("properties", {}).items():
+    resolved = _resolved(entry, whole)
+    if choices := _choices(resolved):
+        resolved = _resolved(choices[0], whole)
+    required = resolved.get("required", ())
+    for name, inner in resolved.get("properties", {}).items():
         place = f"{path}.{name}"
         value = _value(inner, whole)
         parts = list(_parts(inner, whole))
@@ -182,16 +184,16 @@ def _rows(path: str, entry: Entry, whole: Entry, listed: dict[int, str] | None =
 
 def _parts(entry: Entry, whole: Entry) -> Iterator[tuple[str, Entry]]:
     """What of a value holds further keys, and what its path is continued with."""
-    found = _resolved(entry, whole)
-    if "properties" in found:
-        yield "", found
-    for choice in _choices(found):
+    resolved = _resolved(entry, whole)
+    if "properties" in resolved:
+        yield "", resolved
+    for choice in _choices(resolved):
         yield from _parts(choice, whole)
-    if isinstance(items := found.get("items"), dict):
+    if isinstance(items := resolved.get("items"), dict):
         for suffix, part in _parts(items, whole):
             yield f"[]{suffix}", part
-    patterns: dict[str, Entry] = found.get("patternProperties", {})
-    for inner in (found.get("additionalProperties"), *patterns.values()):
+    patterns: dict[str, Entry] = resolved.get("patternProperties", {})
+    for inner in (resolved.get("additionalProperties"), *patterns.values()):
         if isinstance(inner, dict):
             for suffix, part in _parts(inner, whole):
                 yield f".NAME{suffix}", part
@@ -200,12 +202,12 @@ def _parts(entry: Entry, whole: Entry) -> Iterator[tuple[str, Entry]]:
 def _resolved(entry: Entry, whole: Entry) -> Entry:
     if "$ref" not in entry:
         return entry
-    found: Entry = whole["$defs"][entry["$ref"].removeprefix("#/$defs/")]
-    return found
+    definition: Entry = whole["$defs"][entry["$ref"].removeprefix("#/$defs/")]
+    return definition
 
 
-def _choices(found: Entry) -> list[Entry]:
-    return [*found.get("anyOf", ()), *found.get("oneOf", ())]
+def _choices(entry: Entry) -> list[Entry]:
+    return [*entry.get("anyOf", ()), *entry.get("oneOf", ())]
 
 
 def _default(entry: Entry, value: str, *, required: bool) -> str:
@@ -224,38 +226,38 @@ def _default(entry: Entry, value: str, *, required: bool) -> str:
 
 
 def _value(entry: Entry, whole: Entry) -> str:
-    found = _resolved(entry, whole)
-    if choices := [item for item in _choices(found) if item.get("type") != "null"]:
-        values = list(dict.fromkeys(_value(item, whole) for item in choices))
+    resolved = _resolved(entry, whole)
+    if choices := [choice for choice in _choices(resolved) if choice.get("type") != "null"]:
+        values = list(dict.fromkeys(_value(choice, whole) for choice in choices))
         numbers = [value for value in values if value.startswith("number ")]
         return _SHARE if numbers and values != numbers else " or ".join(values)
-    if "const" in found:
-        return f"`{found['const']}`"
-    if "enum" in found:
-        return "one of " + ", ".join(f"`{item}`" for item in found["enum"])
-    match found.get("type"):
+    if "const" in resolved:
+        return f"`{resolved['const']}`"
+    if "enum" in resolved:
+        return "one of " + ", ".join(f"`{choice}`" for choice in resolved["enum"])
+    match resolved.get("type"):
         case "boolean":
             return "switch"
         case "integer":
-            return f"whole number{_bounds(found)}"
+            return f"whole number{_bounds(resolved)}"
         case "number":
-            return f"number{_bounds(found)}"
+            return f"number{_bounds(resolved)}"
         case "array":
-            return f"list of {_value(found.get('items', {}), whole)}"
+            return f"list of {_value(resolved.get('items', {}), whole)}"
         case "object":
-            return _mapping(found, whole)
+            return _mapping(resolved, whole)
         case "string":
-            return _text(str(found.get("pattern", "")))
+            return _text(str(resolved.get("pattern", "")))
     return "any value"
 
 
-def _mapping(found: Entry, whole: Entry) -> str:
-    if "patternProperties" in found:
-        inner = next(iter(found["patternProperties"].values()))
+def _mapping(entry: Entry, whole: Entry) -> str:
+    if "patternProperties" in entry:
+        inner = next(iter(entry["patternProperties"].values()))
         return f"map of resource to {_value(inner, whole)}"
-    if isinstance(inner := found.get("additionalProperties"), dict):
+    if isinstance(inner := entry.get("additionalProperties"), dict):
         return f"map of name to {_value(inner, whole)}"
-    return "keys below" if "properties" in found else "map"
+    return "keys below" if "properties" in entry else "map"
 
 
 def _text(pattern: str) -> str:
@@ -271,12 +273,14 @@ def _text(pattern: str) -> str:
     return "time of day" if ":[0-5]" in pattern else "text"
 
 
-def _bounds(found: Entry) -> str:
-    least = found.get("minimum")
-    most = found.get("maximum", found.get("exclusiveMaximum"))
-    below = "below " if "exclusiveMaximum" in found else ""
-    if "exclusiveMinimum" in found:
-        return f" above {found['exclusiveMinimum']}" + (f" to {below}{most}" if most is not None else "")
+def _bounds(entry: Entry) -> str:
+    least = entry.get("minimum")
+    largest = entry.get("maximum", entry.get("exclusiveMaximum"))
+    below = "below " if "exclusiveMaximum" in entry else ""
+    if "exclusiveMinimum" in entry:
+        return f" above {entry['exclusiveMinimum']}" + (
+            f" to {below}{largest}" if largest is not None else ""
+        )
     if least is None:
-        return f" to {below}{most}" if most is not None else ""
-    return f" from {least}" + (f" to {below}{most}" if most is not None else "")
+        return f" to {below}{largest}" if largest is not None else ""
+    return f" from {least}" + (f" to {below}{largest}" if largest is not None else "")

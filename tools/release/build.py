@@ -29,9 +29,11 @@ SHELLS = {"bash": "rebalancer.bash", "zsh": "_rebalancer", "fish": "rebalancer.f
 
 def missing() -> list[str]:
     """What a release needs and this machine does not have, a line each."""
-    found = []
+    lacking = []
     if sys.version_info[:2] != (3, 11):
-        found.append(f"Python 3.11, which the image has, to run this with; this is {sys.version.split()[0]}")
+        lacking.append(
+            f"Python 3.11, which the image has, to run this with; this is {sys.version.split()[0]}"
+        )
     for program, package in (
         ("git", "git"),
         ("apt-get", "Debian 12"),
@@ -39,12 +41,12 @@ def missing() -> list[str]:
         ("bash", "bash"),
     ):
         if not shutil.which(program):
-            found.append(f"{program}: install {package}")
+            lacking.append(f"{program}: install {package}")
     if not mkdocs():
-        found.append("mkdocs: python -m pip install --require-hashes -r requirements-docs.lock")
+        lacking.append("mkdocs: python -m pip install --require-hashes -r requirements-docs.lock")
     if not helm():
-        found.append("helm: install it, or Go 1.26, by which it is built")
-    return found
+        lacking.append("helm: install it, or Go 1.26, by which it is built")
+    return lacking
 
 
 def mkdocs() -> str:
@@ -86,8 +88,8 @@ def done(*command: str | Path, folder: Path, environment: dict[str, str]) -> str
         check=False,
     )
     if ended.returncode:
-        said = " ".join((ended.stderr or ended.stdout).split())[-600:]
-        raise ReleaseError(f"{' '.join(words)[:120]}: exit code {ended.returncode}: {said}")
+        message = " ".join((ended.stderr or ended.stdout).split())[-600:]
+        raise ReleaseError(f"{' '.join(words)[:120]}: exit code {ended.returncode}: {message}")
     return ended.stdout
 
 
@@ -105,7 +107,7 @@ def staged(target: Path, version: str) -> dict[str, str]:
     with tarfile.open(fileobj=io.BytesIO(git("archive", "HEAD"))) as archive:
         archive.extractall(target, filter="data")
     versions.write(target, version, dt.datetime.fromtimestamp(moment, dt.UTC).date().isoformat())
-    wrong = sorted({where for where, found in versions.written(target).items() if found != version})
+    wrong = sorted({where for where, stated in versions.written(target).items() if stated != version})
     if wrong:
         raise ReleaseError("\n".join(wrong))
     paths = os.pathsep.join(str(target / name) for name in (".", "demo", "extender", "lab"))

@@ -44,10 +44,10 @@ def wrong_checksums(folder: Path) -> list[str]:
     """What differs from the checksums: a file that changed, is missing, or that nothing is said about."""
     listed = {}
     for line in (folder / CHECKSUMS).read_text().splitlines():
-        found = _LINE.fullmatch(line)
-        if not found:
+        match = _LINE.fullmatch(line)
+        if not match:
             return [f"{CHECKSUMS}: {line[:80]!a} is no checksum"]
-        listed[found[2]] = found[1]
+        listed[match[2]] = match[1]
     there = {path.name: digest(path) for path in artifacts(folder, CHECKSUMS)}
     return [
         f"{name}: {'is not there' if name not in there else 'is not what the checksum says'}"
@@ -84,13 +84,13 @@ def wheel_sbom(lock: str, version: str) -> Any:
     """The bill of materials of an installation, in CycloneDX: what the lock pins, with every file's hash."""
     parts = []
     for entry in re.split(r"\n(?=\S)", lock):
-        found = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)(?: ; ([^\\\n]+))?", entry)
-        if found:
-            name, number, marker = found.groups()
+        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)(?: ; ([^\\\n]+))?", entry)
+        if match:
+            name, number, marker = match.groups()
             reference = f"pkg:pypi/{name.lower()}@{number}"
             hashes = re.findall(r"sha256:([0-9a-f]{64})", entry)
             part: dict[str, Any] = {"type": "library", "bom-ref": reference, "name": name, "version": number}
-            part |= {"purl": reference, "hashes": [{"alg": "SHA-256", "content": item} for item in hashes]}
+            part |= {"purl": reference, "hashes": [{"alg": "SHA-256", "content": value} for value in hashes]}
             if marker:
                 part["properties"] = [{"name": "python:marker", "value": marker.strip()}]
             parts.append(part)
@@ -116,17 +116,17 @@ def packed(files: Mapping[str, Path]) -> bytes:
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name, path in sorted(files.items()):
-            item = tarfile.TarInfo(name)
-            item.size = path.stat().st_size
-            item.mode = 0o644
-            archive.addfile(item, io.BytesIO(path.read_bytes()))
+            member = tarfile.TarInfo(name)
+            member.size = path.stat().st_size
+            member.mode = 0o644
+            archive.addfile(member, io.BytesIO(path.read_bytes()))
     return stream.getvalue()
 
 
 def folder_packed(folder: Path, prefix: str = "") -> bytes:
     """An archive of a folder's files, under a prefix."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return packed({f"{prefix}{path.relative_to(folder).as_posix()}": path for path in found})
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return packed({f"{prefix}{path.relative_to(folder).as_posix()}": path for path in paths})
 
 
 def to_json(value: object) -> str:

@@ -41,14 +41,14 @@ def require(holds: object, message: str) -> None:
 
 def clean(home: Path) -> dict[str, str]:
     """The environment of a new user: an empty home, and what says how the package registry is reached."""
-    kept = ("PATH", "LANG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-    found = {
+    passed_on = ("PATH", "LANG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+    environment = {
         name: value
         for name, value in os.environ.items()
-        if name in kept or name.startswith("PIP_") or name.lower().endswith("_proxy")
+        if name in passed_on or name.startswith("PIP_") or name.lower().endswith("_proxy")
     }
     home.mkdir(exist_ok=True)
-    return {**found, "HOME": str(home)}
+    return {**environment, "HOME": str(home)}
 
 
 def verify(release: Path, stage: Path, version: str, work: Path) -> Iterator[str]:
@@ -66,12 +66,12 @@ def files(release: Path, version: str) -> Iterator[str]:
     wrong = records.wrong_checksums(release)
     require(not wrong, "\n".join(wrong))
     statement = json.loads((release / records.PROVENANCE).read_text())
-    said = {item["name"]: item["digest"]["sha256"] for item in statement["subject"]}
+    digest_by_name = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
     there = {
         path.name: records.digest(path)
         for path in records.artifacts(release, records.CHECKSUMS, records.PROVENANCE)
     }
-    require(said == there, f"{records.PROVENANCE}: is not about the files that are there")
+    require(digest_by_name == there, f"{records.PROVENANCE}: is not about the files that are there")
     notes = (release / "RELEASE_NOTES.md").read_text()
     require(notes.startswith(f"# rebalancer {version}\n"), "RELEASE_NOTES.md: is about another version")
     yield f"files: {len(there)}, all in checksums and provenance; notes of {len(notes.splitlines())} lines"
@@ -149,7 +149,7 @@ def image(release: Path, version: str) -> Iterator[str]:
     ]
     require(not wrong, f"{archive.name}: {wrong[:1]} is not what its name says")
     listed = json.loads(blobs[image_digest(archive)])["manifests"]
-    found = []
+    architectures = []
     for entry in listed:
         manifest = json.loads(blobs[entry["digest"]])
         configuration = json.loads(blobs[manifest["config"]["digest"]])
@@ -159,9 +159,11 @@ def image(release: Path, version: str) -> Iterator[str]:
             all(layer["digest"] in blobs for layer in manifest["layers"]),
             f"{archive.name}: a layer is missing",
         )
-        found.append(configuration["architecture"])
-    require(sorted(found) == sorted(ARCHITECTURES), f"{archive.name}: is for {', '.join(found)}")
-    yield f"{archive.name}: {' and '.join(found)}, {image_digest(archive)}"
+        architectures.append(configuration["architecture"])
+    require(
+        sorted(architectures) == sorted(ARCHITECTURES), f"{archive.name}: is for {', '.join(architectures)}"
+    )
+    yield f"{archive.name}: {' and '.join(architectures)}, {image_digest(archive)}"
 
 
 ANY_REGISTRY = "registry.invalid/rebalancer"
@@ -195,7 +197,8 @@ def chart(release: Path, work: Path) -> Iterator[str]:
             f"{path.name}: runs {', '.join(images)[:200]}, not the image {digest}",
         )
         require(
-            any(item and item["kind"] == kind for item in yaml.safe_load_all(text)), f"{path.name}: no {kind}"
+            any(manifest and manifest["kind"] == kind for manifest in yaml.safe_load_all(text)),
+            f"{path.name}: no {kind}",
         )
     yield f"{path.name}: rendered as CronJob and Deployment, both with the image {digest[:19]}…"
     built = subprocess.run(

@@ -39,17 +39,17 @@ class ReleaseError(Exception):
 
 def written(root: Path) -> dict[str, str]:
     """The version at every place of a checkout. Raises ReleaseError where it does not stand there once."""
-    found = {}
+    version_by_place = {}
     wrong = []
     for name, before in _PLACES:
         texts = re.findall(f"(?m){before}({VERSION})", (root / name).read_text())
         if len(texts) == 1:
-            found[f"{name}: {before}"] = texts[0]
+            version_by_place[f"{name}: {before}"] = texts[0]
         else:
             wrong.append(f"{name}: {len(texts)} versions after {before!r}, wanted is one")
     if wrong:
         raise ReleaseError("\n".join(wrong))
-    return found
+    return version_by_place
 
 
 def before_releases(root: Path) -> list[str]:
@@ -77,10 +77,10 @@ def write(root: Path, version: str, date: str) -> None:
 
 def notes(changelog: str, version: str) -> str:
     """The changelog's part about a version. Raises ReleaseError where there is none, or it is empty."""
-    found = re.search(
+    match = re.search(
         rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)", changelog, re.DOTALL | re.MULTILINE
     )
-    text = found[1].strip() if found else ""
+    text = match[1].strip() if match else ""
     if not re.search(r"^\* ", text, re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md: nothing is said about {version}")
     return f"# rebalancer {version}\n\n{text}\n"

@@ -176,7 +176,7 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
         progress = self._progress
         self._progress = Progress(
             made=[*progress.made, move] if made else progress.made,
-            kept=[*progress.kept, move] if stays else progress.kept,
+            stayed=[*progress.stayed, move] if stays else progress.stayed,
             left=[remaining for remaining in progress.left if remaining.pod.uid != move.pod.uid],
         )
 

@@ -103,7 +103,7 @@ _COUNTS: tuple[tuple[KindOf[Any], str, tuple[str, str], str], ...] = (
     ),
 )
 
-Item = dict[str, Any]
+Document = dict[str, Any]
 
 
 class Backfilled(Value, frozen=True):
@@ -132,7 +132,7 @@ class Objects:
         self.recording = recording
         self._pods = {pod["metadata"]["uid"]: pod for pod in _items(recording, PODS.plural)}
         self.nodes = {node["metadata"]["name"]: node for node in _items(recording, NODES.plural)}
-        self._siblings: dict[tuple[str, str, str], Item] = {}
+        self._siblings: dict[tuple[str, str, str], Document] = {}
         for pod in self._pods.values():
             for owner in pod["metadata"].get("ownerReferences") or ():
                 key = pod["metadata"]["namespace"], owner["kind"], owner["name"]
@@ -146,18 +146,18 @@ class Objects:
             for address in (node.get("status") or {}).get("addresses") or ()
             if address.get("address")  # a node may have one that is empty, which is not written then
         }
-        self._counted: dict[str, list[Item]] = {}
+        self._counted: dict[str, list[Document]] = {}
         self.seen: dict[str, str] = {}  # uid of each pod: how it is known
         self.unknown: Counter[str] = Counter()  # pods of a workload of which only requests are known
         self.unknown_nodes: dict[str, None] = {}
 
-    def of(self, plural: str) -> list[Item]:
+    def of(self, plural: str) -> list[Document]:
         """The live objects of a kind."""
         if plural not in self._counted:
             self._counted[plural] = _items(self.recording, plural)
         return self._counted[plural]
 
-    def _add_template(self, kind: str, version: str, workload: Item) -> None:
+    def _add_template(self, kind: str, version: str, workload: Document) -> None:
         metadata = workload["metadata"]
         template = workload["spec"].get("template")
         if not template:
@@ -183,7 +183,7 @@ class Objects:
                     return self._addresses[text]
         return ""
 
-    def base(self, namespace: str, uid: str, kind: str, name: str) -> Item:
+    def base(self, namespace: str, uid: str, kind: str, name: str) -> Document:
         """What is known of a pod besides what metrics say."""
         pod = self._pods.get(uid)
         if pod is not None:
@@ -251,7 +251,7 @@ class Moments:
 
     def _counted(self, moment: float) -> dict[str, Listing]:
         """The kinds of which counts are known, with those of the moment."""
-        changed: dict[str, list[Item]] = {}
+        changed: dict[str, list[Document]] = {}
         for kind, label, (part, field), metric in _COUNTS:
             values = {
                 (sample.labels.get("namespace", ""), sample.labels.get(label)): sample.value
@@ -259,7 +259,7 @@ class Moments:
             }
             if not values:
                 continue
-            counted: list[Item] = []
+            counted: list[Document] = []
             for workload in changed.get(kind.plural) or self._objects.of(kind.plural):
                 metadata = workload["metadata"]
                 count = values.get((metadata["namespace"], metadata["name"]))
@@ -270,7 +270,7 @@ class Moments:
             changed[kind.plural] = counted
         return {plural: _listing(plural, workloads) for plural, workloads in changed.items()}
 
-    def _nodes(self, samples: Mapping[str, list[Sample]]) -> dict[str, Item]:
+    def _nodes(self, samples: Mapping[str, list[Sample]]) -> dict[str, Document]:
         amounts: dict[str, dict[str, dict[str, str]]] = defaultdict(
             lambda: {"allocatable": {}, "capacity": {}}
         )
@@ -280,7 +280,7 @@ class Moments:
                 amounts[sample.labels.get("node", "")][column][resource] = _quantity(sample.value, resource)
         cordoned = _names(samples["cordoned"], "node")
         ready = _names(samples["node_ready"], "node")
-        taints: dict[str, list[Item]] = defaultdict(list)
+        taints: dict[str, list[Document]] = defaultdict(list)
         for sample in samples["taints"]:
             labels = sample.labels
             taint = {"key": labels.get("key", ""), "effect": labels.get("effect", "")}
@@ -322,8 +322,8 @@ class Moments:
         return nodes
 
     def _pods(
-        self, samples: Mapping[str, list[Sample]], nodes: Mapping[str, Item]
-    ) -> dict[tuple[str, str], Item]:
+        self, samples: Mapping[str, list[Sample]], nodes: Mapping[str, Document]
+    ) -> dict[tuple[str, str], Document]:
         phases = {_pod(sample): sample.labels.get("phase", "") for sample in samples["phase"]}
         created, started = (_values(samples[name], times.LATEST) for name in ("created", "started"))
         ready = {_pod(sample) for sample in samples["ready"]}
@@ -334,7 +334,7 @@ class Moments:
             requests[_pod(sample)][sample.labels.get("container", "")][resource] = _quantity(
                 sample.value, resource
             )
-        statuses: dict[tuple[str, str], dict[str, Item]] = defaultdict(dict)
+        statuses: dict[tuple[str, str], dict[str, Document]] = defaultdict(dict)
         for sample in samples["restarts"]:
             container = sample.labels.get("container", "")
             statuses[_pod(sample)][container] = {"name": container, "restartCount": int(sample.value)}
@@ -342,7 +342,7 @@ class Moments:
             container = sample.labels.get("container", "")
             status = statuses[_pod(sample)].setdefault(container, {"name": container, "restartCount": 1})
             status["lastState"] = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-        pods: dict[tuple[str, str], Item] = {}
+        pods: dict[tuple[str, str], Document] = {}
         for sample in samples["info"]:
             key = _pod(sample)
             labels = sample.labels
@@ -377,7 +377,7 @@ class Moments:
             }
         return pods
 
-    def _node_metrics(self, moment: float, nodes: Mapping[str, Item]) -> list[Item]:
+    def _node_metrics(self, moment: float, nodes: Mapping[str, Document]) -> list[Document]:
         figures: dict[str, dict[str, float]] = {}
         for figure in ("node_cpu", "node_memory"):
             samples = self._asked(_USAGE[figure], moment) or self._asked(_NODE_EXPORTER[figure], moment)
@@ -397,7 +397,7 @@ class Moments:
             if name in figures["node_cpu"] and name in figures["node_memory"]
         ]
 
-    def _pod_metrics(self, moment: float, pods: Mapping[tuple[str, str], Item]) -> list[Item]:
+    def _pod_metrics(self, moment: float, pods: Mapping[tuple[str, str], Document]) -> list[Document]:
         cpu, memory = (_values(self._asked(_USAGE[name], moment)) for name in ("pod_cpu", "pod_memory"))
         return [
             {
@@ -411,7 +411,7 @@ class Moments:
         ]
 
 
-def _asking(spec: Item, requests: Mapping[str, Mapping[str, str]]) -> Item:
+def _asking(spec: Document, requests: Mapping[str, Mapping[str, str]]) -> Document:
     """A spec whose containers ask for what they asked for then."""
     if not requests:
         return spec
@@ -482,15 +482,17 @@ def _usage(cores: float, memory: float) -> dict[str, str]:
     return {"cpu": f"{round(cores * 1e9)}n", "memory": str(round(memory))}
 
 
-def _items(recording: Recording, plural: str) -> list[Item]:
+def _items(recording: Recording, plural: str) -> list[Document]:
     listing = recording.listings.get(plural)
     if listing is None:
         return []
-    objects: list[Item] = msgspec.json.decode(b"".join(list_pieces(replace(listing, malformed=()))))["items"]
+    objects: list[Document] = msgspec.json.decode(b"".join(list_pieces(replace(listing, malformed=()))))[
+        "items"
+    ]
     return objects
 
 
-def _listing(plural: str, items: list[Item]) -> Listing:
+def _listing(plural: str, items: list[Document]) -> Listing:
     builder = ListingBuilder(BY_PLURAL[plural])
     builder.add_list(msgspec.json.encode({"items": items}))
     return builder.listing()

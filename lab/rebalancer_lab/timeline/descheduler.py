@@ -83,7 +83,7 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
         return chosen
 
 
-_KNOWN = frozenset(
+_MODELLED_ARGUMENTS = frozenset(
     {"thresholds", "targetThresholds", "useDeviationThresholds", "metricsUtilization", "numberOfNodes"}
 ) | {"evictionLimits"}
 
@@ -121,7 +121,7 @@ def read_descheduler(text: str, source: str) -> tuple[LowNodeUtilization, tuple[
             hint="give one of apiVersion descheduler/v1alpha2",
         ) from error
     return rule, tuple(
-        f"{source}: {name} has no part in a replay" for name in sorted(set(arguments) - _KNOWN)
+        f"{source}: {name} has no part in a replay" for name in sorted(set(arguments) - _MODELLED_ARGUMENTS)
     )
 
 

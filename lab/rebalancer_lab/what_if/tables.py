@@ -23,7 +23,7 @@ _MAX_FIT_NODES = 3
 _MAX_REASONS = 6
 _MIB = 1 << 20
 _IN_BYTES = ("ephemeral-storage",)
-_KNOWN = {"cpu", "memory"}  # without a figure of both nobody knows whether a node is hot
+_NEEDED_FIGURES = {"cpu", "memory"}  # without a figure of both nobody knows whether a node is hot
 _WORDS = {  # of one pod, and of several
     Fate.LANDS: ("lands", "land"),
     Fate.PENDING: ("fits nowhere", "fit nowhere"),
@@ -116,7 +116,7 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
 def _heat(load: Mapping[str, float], *, hot: bool) -> str:
     if hot:
         return "yes"
-    return "no" if load.keys() >= _KNOWN else "unknown"
+    return "no" if load.keys() >= _NEEDED_FIGURES else "unknown"
 
 
 def _changes(node: ChangedNode) -> bool:

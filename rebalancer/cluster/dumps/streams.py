@@ -152,7 +152,7 @@ def read_bytes(path: Path, largest: int, allowance: ByteAllowance | None = None,
 
 
 Read = Callable[[int], bytes]
-Item = memoryview
+EncodedItem = memoryview
 
 _BLOCK = 256 << 10  # what fits a core's own cache is unpacked, split and decoded there
 _MAX_HEAD_BYTES = 64 << 10
@@ -193,7 +193,7 @@ def layout_of(first: bytes) -> tuple[Layout, int] | None:
     return Layout(head, _LINES_BETWEEN, _LINES_END, b"{", len(b"{"), len(b"}")), place + len(_LINES_ITEMS)
 
 
-def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
+def split(layout: Layout, first: bytes, read: Read) -> Iterator[EncodedItem]:
     """The items, from the first block and what ``read`` brings; ValueError when the list breaks off.
 
     An item is a view of a block: it is to be decoded before the next one is asked for.
@@ -230,7 +230,7 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
     yield memoryview(left)[: place + closing]
 
 
-def _checked(encoded: Item | bytes) -> Item:
+def _checked(encoded: EncodedItem | bytes) -> EncodedItem:
     """The item; ValueError when it is larger than any object can be."""
     if len(encoded) > MAX_ITEM_BYTES:
         raise ValueError(f"an item is larger than {MAX_ITEM_BYTES >> 20} MiB")

@@ -27,7 +27,7 @@ _ADDRESS = "is the API server up, and does the kubeconfig name it?"
 
 
 # What is found in the transport's words, what went wrong then, and what to do about it.
-_KNOWN = (
+_TRANSPORT_FAILURES = (
     (
         r"WRONG_VERSION_NUMBER|record layer failure|UNKNOWN_PROTOCOL|http_request",
         "the server speaks plain HTTP, and the address begins with https://",
@@ -84,7 +84,7 @@ _KNOWN = (
 
 def connection_failure(words: str) -> tuple[str, str]:
     """What the transport describes with these words, else the words themselves; and what to do about it."""
-    for pattern, message, hint in _KNOWN:
+    for pattern, message, hint in _TRANSPORT_FAILURES:
         if re.search(pattern, words, re.IGNORECASE):
             return message or words, hint
     return words, _ADDRESS

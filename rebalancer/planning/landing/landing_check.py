@@ -274,7 +274,7 @@ class LandingCheck:
         every = np.arange(len(inputs.snapshot.nodes))
         # (nodes, resources) percent up to which a landing may fill each node, whatever the move is for, and
         # where it relieves another node
-        self._most_of_all = np.minimum(hotness.most(every), self._max_after)
+        self._most_of_all = np.minimum(hotness.landing_limit(every), self._max_after)
         self._most_of_relief = np.minimum(hotness.hot_above, self._max_after)
 
     def beside(self, peers: Sequence[Peer]) -> LandingCheck:
@@ -319,7 +319,7 @@ class LandingCheck:
     def _by_rules(self, row: int, purpose: Purpose) -> FloatArray:
         """(resources,) up to which the rules of hot nodes let a landing fill a node."""
         if not isinstance(purpose, CoolerNode) or not purpose.relieves:
-            return np.asarray(self._hotness.most(np.array([row]))[0], np.float64)
+            return np.asarray(self._hotness.landing_limit(np.array([row]))[0], np.float64)
         if purpose.fills is not None and row in purpose.fills:
             return purpose.fills[row]
         return np.asarray(self._hotness.hot_above[row], np.float64)

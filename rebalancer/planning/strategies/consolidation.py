@@ -234,7 +234,7 @@ class Consolidation(Strategy):
         plan = best[1]
         tried_nodes = {*order, *map(self.prepared.node_of, nodes.held)}
         self.refused = {
-            pod: why for pod, why in plan.kept.items() if self.prepared.node_of(pod) in tried_nodes
+            pod: why for pod, why in plan.staying.items() if self.prepared.node_of(pod) in tried_nodes
         }
         no_better = any(why.reason is Reason.NO_BETTER_LANDING for why in self.refused.values())
         if no_better and not self.may_close(self.settings):

@@ -118,7 +118,7 @@ class Fragmentation(Strategy):
         if not self._room.needs:
             return so_far
         notes = list[str]()
-        why_kept = dict(so_far.kept)
+        why_kept = dict(so_far.staying)
         builder = so_far.builder.copy()
         for need in self._room.needs:
             if self._room.fits(need, builder.scenarios.all[0].after_termination):
@@ -140,7 +140,7 @@ class Fragmentation(Strategy):
         moved = builder.moved
         why_kept = {pod: why for pod, why in why_kept.items() if pod not in moved}
         notes_by_strategy = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
-        return replace(so_far, builder=builder, kept=why_kept, notes=notes_by_strategy)
+        return replace(so_far, builder=builder, staying=why_kept, notes=notes_by_strategy)
 
     def _made(
         self, need: RoomNeed, builder: PlanBuilder

@@ -35,7 +35,7 @@ def move_in_groups(
     or none; with ``siblings_later`` not all pods of a workload move in one run.
     """
     builder = so_far.builder.copy()
-    why_kept = dict(so_far.kept)
+    why_kept = dict(so_far.staying)
     moved = builder.moved
     for group in groups(builder):
         before = None
@@ -66,7 +66,7 @@ def move_in_groups(
                 why_kept[pod] = refusal
             else:
                 why_kept.pop(pod, None)
-    return replace(so_far, builder=builder, kept=why_kept)
+    return replace(so_far, builder=builder, staying=why_kept)
 
 
 def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) -> NotMoved | None:

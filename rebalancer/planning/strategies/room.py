@@ -204,7 +204,7 @@ class Room:
                 return "would not have room for it in every scenario"
             if need.is_pending:
                 after = check.percent_after(rows, scenario.usage, state.pod_count, amounts)
-                if not ((after <= hotness.most(rows)) | np.isinf(hotness.most(rows))).all():
+                if not ((after <= hotness.landing_limit(rows)) | np.isinf(hotness.landing_limit(rows))).all():
                     return "would be too hot with it"
         if need.pod is not None and need.is_pending:
             plan.scenarios.bind_pending(need.pod, [node] * len(plan.scenarios.all), amounts)

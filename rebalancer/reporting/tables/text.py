@@ -32,7 +32,7 @@ _NAMES = re.compile(r"[\w.-]+")
 MIN_WIDTH = 40  # columns; lines are not made narrower
 _LEAST_BEGINNING = 12  # characters that names must share at their beginning to be left out
 _LEAST_BESIDE = 20  # columns for a message beside its label
-Item = TypeVar("Item")
+Row = TypeVar("Row")
 
 
 def escaped(text: str) -> str:
@@ -283,7 +283,7 @@ class Lines:
             rows = counted(hidden, f"more {noun}", plural and f"more {plural}")
             self.message(f"{self.style.glyphs.more} {rows} (--all)", indent, "dim")
 
-    def first(self, items: Sequence[Item], max_rows: int, noun: str, plural: str = "") -> Iterator[Item]:
+    def first(self, items: Sequence[Row], max_rows: int, noun: str, plural: str = "") -> Iterator[Row]:
         """The items to show; once the last of them was used, a line says how many more there are."""
         shown = items[: self.shown(len(items), max_rows)]
         yield from shown

@@ -6,7 +6,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 
-_MOST = np.iinfo(np.int32).max
+_MAX_INT32 = np.iinfo(np.int32).max
 
 
 def sliding_maximum(values: IntArray, width: int) -> IntArray:
@@ -63,7 +63,7 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     windows = len(cumulated) - 1
     smallest = int(totals.min())
     totals = totals - smallest
-    if int(totals.max()) < _MOST:
+    if int(totals.max()) < _MAX_INT32:
         totals = totals.astype(np.int32)  # half the memory to go through
     best = sliding_maximum(totals, width)
     places = _winners(totals, best, width)

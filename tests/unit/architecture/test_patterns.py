@@ -35,7 +35,7 @@ SHORT, LONG = (100, 300) if ALL_EXAMPLES else (40, 120)
 GROWTH = 5.5  # with three times the text: 3 where steps grow with it, 9 where they grow with its square
 MOST_STEPS = 10  # a character of the short text, times its length: more is worse than a square
 # Patterns that are made by a function; its arguments stand in the same module, compiled.
-MADE_BY = {("rebalancer.cluster.live.failures", "pattern"): "_KNOWN"}
+MADE_BY = {("rebalancer.cluster.live.failures", "pattern"): "_TRANSPORT_FAILURES"}
 # A demonstration's faults name paths of the embedded cluster, as regular expressions of its own user.
 GIVEN_BY_ITS_USER = {("rebalancer_demo.faults", "fault.path")}
 

@@ -155,7 +155,9 @@ def test_once_an_eviction_is_refused_each_next_move_is_judged_by_what_was_made_a
 
     def progressed(progress: Progress) -> None:
         seen.append(
-            tuple([move.pod.name for move in part] for part in (progress.made, progress.kept, progress.left))
+            tuple(
+                [move.pod.name for move in part] for part in (progress.made, progress.stayed, progress.left)
+            )
         )
 
     def next_in_wave(_landed: Sequence[Outcome], move: Move) -> str | Move:

@@ -49,7 +49,7 @@ def test_a_daemon_on_it_changes_nothing() -> None:
 )
 def test_a_node_that_pods_may_leave_or_land_on_counts(inputs: Any) -> None:
     coverage = coverage_of(inputs)
-    assert (coverage.known, coverage.counted) == (3, 4)
+    assert (coverage.with_figure, coverage.counted) == (3, 4)
 
 
 def test_a_node_that_is_about_to_be_removed_does_not_count() -> None:

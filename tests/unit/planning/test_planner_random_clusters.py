@@ -133,7 +133,7 @@ def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: PartialPl
     before = np.max([percent(idle, still) for still in planner.decided.scenarios.all], axis=0)
     hotness = prepared.hotness
     known = prepared.inputs.load.known
-    most = hotness.most(np.arange(len(before)))
+    most = hotness.landing_limit(np.arange(len(before)))
     for scenario in found.scenarios.all:
         after = percent(prepared, scenario)
         rises = known & (after[:, 0] > before[:, 0] + 1e-9)

@@ -64,7 +64,7 @@ def kept_in(inputs: PlanningInputs, name: str = "web-0") -> tuple[NotMoved | Non
     planner = Planner(inputs)
     prepared = planner.prepared
     row = PodRow(prepared.pods.row["default", name])
-    why = planner.decided.kept.get(row)
+    why = planner.decided.staying.get(row)
     return why, remedies(prepared.eviction, row, why) if why is not None else ()
 
 

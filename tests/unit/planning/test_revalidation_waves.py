@@ -153,7 +153,7 @@ def test_a_move_that_is_looked_at_just_before_it_is_made_does_not_count_as_made(
 def test_the_rest_of_a_node_stays_where_an_eviction_was_refused_and_pods_move_only_together() -> None:
     inputs = several(planning={"partialRelief": False})
     first, refused, third = plan_of(inputs).moves[:3]
-    progress = Progress(kept=[refused], left=[first, third])
+    progress = Progress(stayed=[refused], left=[first, third])
     together = "it would move only together with default/web-1, which stays"
 
     assert together in str(Planner(inputs).recheck([first, third], progress)[third.pod.uid])

@@ -328,11 +328,11 @@ class LiveCluster:
         feed.close()
 
 
-Known = tuple[int, Mapping[Key, int]]
+Versions = tuple[int, Mapping[Key, int]]
 """A version, and that of each object which was there then."""
 
 
-def differing(before: Known, after: Known, listed: Known) -> frozenset[Key]:
+def differing(before: Versions, after: Versions, listed: Versions) -> frozenset[Key]:
     """The objects that a watch knew differently from a LIST that began when it knew ``before``.
 
     What changed meanwhile may be known to one of them alone, and does not count:

@@ -43,7 +43,7 @@ _POWERS = (2.0, 4.0, 8.0, 16.0)  # of their value by which pods are drawn
 _LEANS = (0.0, 0.0, 2.0, 4.0)  # the same of how many times what they use they request
 _MOST_DROPPED = 6  # moves of the draft before
 _TEMPERATURE = 1.0  # points by which a worse draft may be the next to begin with, on average at first
-_KEPT = 12  # drafts that are handed on
+_MAX_HANDED_ON = 12  # drafts that are handed on
 _BEST_AGAIN = 64  # after each so many drafts one that is far worse than the best gives way to it
 _FAR_FROM_BEST = 5.0  # points
 _NOTHING_NEW = 2  # times as many drafts as are made side by side, all known: the search ends
@@ -306,7 +306,7 @@ class _Search:
                 self._lanes.land(self._lanes_of(drafts), np.repeat(pods, _COURSES), nodes.ravel())
                 self._have_moved(drafts, pods, nodes)
         self._weigh(np.arange(self._count))
-        return sorted(self._ended.values(), key=lambda draft: (draft.points, draft.order))[:_KEPT]
+        return sorted(self._ended.values(), key=lambda draft: (draft.points, draft.order))[:_MAX_HANDED_ON]
 
     def _lanes_of(self, drafts: IntArray) -> IntArray:
         """(drafts times courses,) their lanes."""

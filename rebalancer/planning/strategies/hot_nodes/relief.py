@@ -34,7 +34,7 @@ from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
-from rebalancer.planning.strategies.hot_nodes.search import Found, ReliefSearch
+from rebalancer.planning.strategies.hot_nodes.search import RankedPlan, ReliefSearch
 from rebalancer.policy.schema import BOLDEST, LEVELS, Limits
 from rebalancer.policy.units import Amount
 
@@ -77,7 +77,7 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
     pods = MovablePods(prepared, prepared.disruption, candidates)
     best = ReliefSearch(prepared, pods, so_far.builder).best()
     why_kept |= {pods.candidates[at].row: why for at, why in best.staying.items()}
-    every_kept = {**so_far.kept, **why_kept}
+    every_kept = {**so_far.staying, **why_kept}
     if not prepared.options.explains:
         return PartialPlan(best.builder, every_kept, {**so_far.notes, wish.strategy: ""})
     raised = RaisedLimits(prepared, pods, best)
@@ -131,7 +131,7 @@ def go_on(
 class RaisedLimits:
     """Goes on from a finished plan without one of its limits."""
 
-    def __init__(self, prepared: PreparedInputs, pods: MovablePods, best: Found) -> None:
+    def __init__(self, prepared: PreparedInputs, pods: MovablePods, best: RankedPlan) -> None:
         self._prepared = prepared
         self._pods = pods
         self._best = best

@@ -108,7 +108,7 @@ _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
     Reason.ANNOTATION.value: "by an annotation",
 }
 _Key = tuple[str, str]
-_Kept = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
+_StayingPods = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
 
 
 def report_fields(prepared: PreparedInputs, plan: PartialPlan) -> Mapping[str, Any]:
@@ -130,7 +130,7 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
     of_no_pod = load_of_no_pod(inputs, hotness)
     unreachable = out_of_reach(inputs, hotness)
     kept_on: dict[int, Counter[str]] = {}
-    for row, reason in plan.kept.items():
+    for row, reason in plan.staying.items():
         kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
         percent = plan.scenarios.expected_percent(node)
@@ -232,7 +232,7 @@ def find_obstacles(
 
     ``nodes`` are those to look at; None: all of them.
     """
-    by_setting: dict[_Key, _Kept] = {}
+    by_setting: dict[_Key, _StayingPods] = {}
     for row, refusal, points in _staying(prepared, plan):
         if nodes is not None and int(prepared.pods.node[row]) not in nodes:
             continue
@@ -272,7 +272,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     movable = [bool(pod.owner.kind) for pod in pods.classes]
     staying = [
         (row, refusal)
-        for row, refusal in plan.kept.items()
+        for row, refusal in plan.staying.items()
         if is_left[row] and refusal.reason not in NEVER_MOVE and movable[pods.pod_class[row]]
     ]
     rows = np.array([row for row, _ in staying], np.int64)
@@ -288,7 +288,7 @@ def _key(refusal: NotMoved) -> _Key:
     return refusal.setting, "" if refusal.setting else str(refusal.reason)
 
 
-def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) -> set[PodRow] | None:
+def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _StayingPods) -> set[PodRow] | None:
     """The pods of a group that would move if nothing but what keeps them were lifted; None: not tried.
 
     They are found by going on from the plan, so whatever else keeps a pod, such as a limit, still does.
@@ -309,7 +309,7 @@ def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) 
         return freed & moved
     least_relief = LEVELS[BOLDEST].least_relief if Reason.LITTLE_RELIEF in reasons else None
     # The search has refused all others: they are asked again only where a node has to be cooled as a whole.
-    with_them = {row for row, refusal in plan.kept.items() if refusal.reason is Reason.CANNOT_COOL}
+    with_them = {row for row, refusal in plan.staying.items() if refusal.reason is Reason.CANNOT_COOL}
     wish = Wish("", prepared.cooler_node)
     candidates: dict[NodeRow, list[Candidate]] = {}
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
@@ -323,7 +323,7 @@ def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) 
 def _obstacle(
     prepared: PreparedInputs,
     plan: PartialPlan,
-    group: _Kept,
+    group: _StayingPods,
     moves: set[PodRow] | None,
     total: float,
     count: int,
@@ -345,7 +345,7 @@ def _obstacle(
     )
 
 
-def _steering(prepared: PreparedInputs, plan: PartialPlan, group: _Kept) -> str:
+def _steering(prepared: PreparedInputs, plan: PartialPlan, group: _StayingPods) -> str:
     """That soft taints would send some pods elsewhere, where the scheduler would put them on bad nodes.
 
     Each of the pods that use most is tried by itself, after the moves of the plan.

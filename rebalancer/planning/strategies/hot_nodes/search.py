@@ -80,7 +80,7 @@ Quality = tuple[float, float, int]
 Room = Mapping[int, Sequence[Candidate]]  # by pod: those that make room for it
 
 
-class Found(msgspec.Struct, frozen=True, eq=False):
+class RankedPlan(msgspec.Struct, frozen=True, eq=False):
     """A plan, and why each of the pods that it could have moved stays."""
 
     quality: Quality  # what plans are compared by, less is better: see ``ReliefSearch.quality``
@@ -120,7 +120,7 @@ class ReliefSearch:
         self.first_percent = pods.percent(start)
         self.least = pods.least(self.asked, self.first_percent)
 
-    def best(self) -> Found:
+    def best(self) -> RankedPlan:
         """The best plan of those that the drafts lead to, within their placements."""
         best = self.plan()
         least = self._least_excess() + NEGLIGIBLE
@@ -163,7 +163,7 @@ class ReliefSearch:
                 return float(pods.excess(pods.with_all_gone(self.first_percent)).sum())
         return min(float(pods.excess(percent).sum()) for percent, _ in departures)
 
-    def _best_draft(self, drafts: Drafts, best: Found) -> Found:
+    def _best_draft(self, drafts: Drafts, best: RankedPlan) -> RankedPlan:
         """The best of a plan and those that are drafted from it."""
         tried = {frozenset(best.order)}
         for number in range(_ROUNDS):
@@ -178,7 +178,7 @@ class ReliefSearch:
                     best = min(best, self.plan(draft.order), key=lambda plan: plan.quality)
         return best
 
-    def _best_variation(self, best: Found) -> Found:
+    def _best_variation(self, best: RankedPlan) -> RankedPlan:
         """The best of a plan and some that begin with all of its moves but a few."""
         placements = self.start.evaluator.placements
         budget = placements.asked + self._share
@@ -203,7 +203,7 @@ class ReliefSearch:
         order: list[int] = np.argsort(-drawn).tolist()
         return order[: random.integers(1, _MOST_DRAWN + 1)]
 
-    def _with_room(self, best: Found) -> Found:
+    def _with_room(self, best: RankedPlan) -> RankedPlan:
         """The plan, or a better one in which pods of cool nodes make room."""
         attempt = best.attempt.copy()
         attempt.make_room(self._share * _ROOM_A_POD // _PLACEMENTS_A_POD)
@@ -213,7 +213,7 @@ class ReliefSearch:
             more = self._made(paying, {**more.closed, **unpaid}, more.attempt.room)
         return min(best, more, key=lambda plan: plan.quality)
 
-    def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> Found:
+    def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> RankedPlan:
         """The plan that begins with these pods and goes on greedily; ``closed`` are not asked."""
         why_closed = dict.fromkeys(closed, _NOT_NEEDED)
         plan = self._made(first, why_closed)
@@ -237,13 +237,13 @@ class ReliefSearch:
 
     def _made(
         self, first: Sequence[int], closed: Mapping[int, NotMoved], room: Room = MappingProxyType({})
-    ) -> Found:
+    ) -> RankedPlan:
         attempt = Attempt(self, closed, room)
         attempt.run(first)
         return self._plan_of(attempt, closed)
 
-    def _plan_of(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
-        return Found(self.quality(attempt), attempt, closed, attempt.staying())
+    def _plan_of(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> RankedPlan:
+        return RankedPlan(self.quality(attempt), attempt, closed, attempt.staying())
 
     def quality(self, attempt: Attempt) -> Quality:
         """Excess left, with moves at the least relief and nodes that stay hot; excess left; moves."""
@@ -296,7 +296,7 @@ class ReliefSearch:
         wish = msgspec.structs.replace(pod.wish, purpose=purpose, message=message, makes_room_for=pod.row)
         return prepared.candidate(row, wish)
 
-    def _unpaid(self, plan: Found) -> dict[int, NotMoved]:
+    def _unpaid(self, plan: RankedPlan) -> dict[int, NotMoved]:
         """The moves of a plan that are not worth their cost, seen from its end, and why.
 
         Small moves pay on a node that they make cool, or that they make cool together with the pods that only
@@ -333,7 +333,7 @@ class ReliefSearch:
                     unpaid[at] = self._little(at, relieved[at], least * price[at])
         return unpaid
 
-    def _too_small(self, plan: Found) -> dict[int, NotMoved]:
+    def _too_small(self, plan: RankedPlan) -> dict[int, NotMoved]:
         """The pods whose leaving does not pay, since their node stays hot in all that they take, and why."""
         pods = self.pods
         percent = plan.attempt.percent
@@ -343,7 +343,7 @@ class ReliefSearch:
         stay = np.flatnonzero(small & stays_hot & ~helps).tolist()
         return {at: plan.staying[at] for at in stay if at in plan.staying}
 
-    def _needless(self, plan: Found) -> set[int]:
+    def _needless(self, plan: RankedPlan) -> set[int]:
         """The moves without which the plan leaves as little excess, the first of them first."""
         percent = self.pods.percent(plan.builder)
         needless = set[int]()

@@ -77,7 +77,7 @@ def why_kept(given: Case, **annotations: str) -> Reason | None:
     planner = Planner(inputs_of(given, **annotations))
     context = planner.prepared.eviction
     row = PodRow(context.pods.row["default", "web-0"])
-    why = why_protected(context, row) or planner.decided.kept.get(row)
+    why = why_protected(context, row) or planner.decided.staying.get(row)
     return None if why is None else why.reason
 
 

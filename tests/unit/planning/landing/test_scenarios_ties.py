@@ -125,8 +125,8 @@ def test_a_move_that_holds_only_in_the_courses_that_the_search_followed_is_not_m
     assert [builder.try_move(prepared.candidate(pod, wish)) for pod in pods] == [None, None]
     plan = follow_all(prepared, PartialPlan(builder, {}), strategies_of(prepared))
     assert [move.candidate.row for move in plan.moves] == pods[:1]
-    assert plan.kept[pods[1]].reason is Reason.NO_BETTER_LANDING
-    assert "n6 would be at 88.0 % cpu" in plan.kept[pods[1]].message
+    assert plan.staying[pods[1]].reason is Reason.NO_BETTER_LANDING
+    assert "n6 would be at 88.0 % cpu" in plan.staying[pods[1]].message
     assert max(carried_out(prepared, plan, start)[1] for start in range(14)) <= HOTTEST + 1e-6
 
 
@@ -143,7 +143,7 @@ def test_where_a_node_is_made_cool_or_left_alone_a_move_that_falls_out_takes_its
     assert [builder.try_move(prepared.candidate(pod, wish)) for pod in pods] == [None, None]
     plan = follow_all(prepared, PartialPlan(builder, {}), strategies_of(prepared))
     assert plan.moves == ()
-    assert plan.kept[pods[0]].message == "it would move only together with default/h0-1-0, which stays"
+    assert plan.staying[pods[0]].message == "it would move only together with default/h0-1-0, which stays"
 
 
 def test_chances_of_a_later_move_are_those_of_all_equal_nodes() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.cluster.live.watching.live_cluster import Known, differing
+from rebalancer.cluster.live.watching.live_cluster import Versions, differing
 
 NAMES = "abcde"
 CHANGES = st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), max_size=30)
 
 
-def changed(known: Known, changes: list[tuple[str, bool]]) -> Known:
+def changed(known: Versions, changes: list[tuple[str, bool]]) -> Versions:
     """The objects once each of these was written, or deleted where it says so; each change is a version."""
     version, found = known[0], dict(known[1])
     for name, deletes in changes:

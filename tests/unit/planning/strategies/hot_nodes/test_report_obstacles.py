@@ -173,8 +173,8 @@ def test_a_pod_on_no_node_keeps_no_node_hot() -> None:
     pending = PodRow(prepared.pods.row["default", "new-0"])
     assert prepared.pods.node[pending] == -1
     why = NotMoved(Reason.LOCAL_STORAGE, "because", ("evictable.protect",))
-    kept = {**found.kept, pending: why}
-    (obstacle,) = find_obstacles(prepared, replace(found, kept=kept))
+    kept = {**found.staying, pending: why}
+    (obstacle,) = find_obstacles(prepared, replace(found, staying=kept))
     assert obstacle.pods == 9
 
 

@@ -150,10 +150,10 @@ def test_a_plan_is_not_varied_that_is_the_best_of_those_that_limits_allow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drafts, "_CELLS", 0)
-    plans = list[relief_search.Found]()
+    plans = list[relief_search.RankedPlan]()
     plan = relief_search.ReliefSearch.plan
 
-    def counted(search: relief_search.ReliefSearch, *asked: Any) -> relief_search.Found:
+    def counted(search: relief_search.ReliefSearch, *asked: Any) -> relief_search.RankedPlan:
         plans.append(plan(search, *asked))
         return plans[-1]
 
