@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from rebalancer.documents.reading import Document, Path, Place
@@ -18,6 +17,15 @@ Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60
 _MAX_PROBLEMS = 10
 _KNOWN_FIELDS = "known fields: "
+
+
+def to_camel(name: str) -> str:
+    """``api_version`` as documents write it: ``apiVersion``.
+
+    That of pydantic searches by three patterns, for each of the 700 fields that are there at a start.
+    """
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 class WrittenModel(BaseModel):

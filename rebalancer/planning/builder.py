@@ -31,11 +31,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
+from rebalancer.documents.models import to_camel
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
 from rebalancer.planning.inputs import PlanningInputs

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from pydantic.alias_generators import to_camel
-
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
@@ -21,7 +19,7 @@ from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
-from rebalancer.documents.models import did_you_mean
+from rebalancer.documents.models import did_you_mean, to_camel
 from rebalancer.errors import InputError
 from rebalancer.planning.hotness import score_key
 from rebalancer.planning.inputs import About, PlanWarning, SchedulerFacts

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, model_validator
-from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.records import LabelSelector, Requirement
 from rebalancer.cluster.selectors import matcher
-from rebalancer.documents.models import WrittenModel
+from rebalancer.documents.models import WrittenModel, to_camel
 
 Element = TypeVar("Element")
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 
 from msgspec.structs import replace
-from pydantic.alias_generators import to_camel
 
 from rebalancer.documents import Document, parse, redacted_text
-from rebalancer.documents.models import validate
+from rebalancer.documents.models import to_camel, validate
 from rebalancer.profiles.building import (
     Context,
     WrittenConfiguration,

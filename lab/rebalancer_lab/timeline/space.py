@@ -19,11 +19,10 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import BeforeValidator, Field, model_validator
-from pydantic.alias_generators import to_camel
 
 from rebalancer.documents import parse
 from rebalancer.documents import to_yaml as dump_yaml
-from rebalancer.documents.models import validate
+from rebalancer.documents.models import to_camel, validate
 from rebalancer.errors import InputError
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
