@@ -18,7 +18,7 @@ demo: $(DEMO)/.installed
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
-# The properties alone, and tests with many cases that are alike, with all of them; `make test` tries one in eight.
+# The properties alone, and tests with many cases that are alike, with all of them; `make test` tries one in sixteen.
 properties: $(STAMP)
 	REBALANCER_ALL_EXAMPLES=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "hypothesis or many_cases" $(ARGS)
 

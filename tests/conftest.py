@@ -63,7 +63,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Properties are tried with all their examples by `make properties`, which CI runs, and with a part of them by
 # `make test`, which whoever changes something waits for. So are tests with many cases that are alike.
 ALL_EXAMPLES = bool(os.environ.get("REBALANCER_ALL_EXAMPLES"))
-_SHARE_OF_EXAMPLES = 8  # one in so many
+_SHARE_OF_EXAMPLES = 16  # one in so many
 _Case = TypeVar("_Case")
 _STATES = itertools.count()  # folders of tests
 
@@ -74,7 +74,7 @@ def examples(most: int) -> int:
 
 
 def some_of(cases: Sequence[_Case]) -> Sequence[_Case]:
-    """The cases of a test marked ``many_cases`` that are tried: of so many one in eight, spread evenly."""
+    """The cases of a test marked ``many_cases`` that are tried: of so many one in sixteen, spread evenly."""
     return cases if ALL_EXAMPLES else cases[::_SHARE_OF_EXAMPLES]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.ci.flakes import Ended, decide, main, read_report
+from tests.rows import rows
 
 PASSED, FAILED = Ended(False), Ended(True)
 GUARD = Ended(True, safety=True, seeds=("6",))
@@ -137,14 +138,14 @@ CHANCE = (
 )
 
 
-@pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)
+@rows("path", sorted(END_TO_END.glob("test_*.py")))
 def test_every_end_to_end_module_with_chance_in_it_records_its_seeds(path: Path) -> None:
     text = path.read_text()
 
     assert any(word in text for word in CHANCE) == ('record_property("seed"' in text)
 
 
-@pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)
+@rows("path", sorted(END_TO_END.glob("test_*.py")))
 def test_every_end_to_end_module_says_whether_it_guards_safety(path: Path) -> None:
     marked = "pytestmark = pytest.mark.safety" in path.read_text()
 

@@ -67,8 +67,10 @@ def test_cases_of_a_family_are_decided_and_contain_its_features(family: str) -> 
     text, refused, decided = "", set[str](), some_of(range(CASES))
     for number in range(CASES):
         case = make_case(7, family, number)
-        assert json.dumps(case) == json.dumps(make_case(7, family, number))
-        text += json.dumps(case)
+        written = json.dumps(case)
+        text += written
+        if number in decided:
+            assert written == json.dumps(make_case(7, family, number))
         if refusal := _refusal(case):
             refused |= {word for word in REFUSED if f"{word}: " in refusal} or {refusal}
             continue

@@ -37,12 +37,9 @@ from rebalancer.scheduling.plugins.trimaran.target_load_packing import (
 from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.rows import rows
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "trimaran-unit.json").read_text())
-
-
-def _named(cases: list[dict[str, Any]]) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in cases]
 
 
 def _quantity(milli: int | None) -> dict[str, str] | None:
@@ -62,7 +59,7 @@ def _spec(pod: dict[str, Any]) -> PodSpec:
     return PodSpec(containers=containers, overhead={"cpu": f"{pod['overhead_milli']}m"})
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["target_load_packing"]))
+@rows("case", VECTORS["target_load_packing"])
 def test_target_load_packing_scores_as_the_go_code(case: dict[str, Any]) -> None:
     window_end = 2_000_000_000.0
     bound_at = [window_end - pod["window_end_minus_bind_ts"] for pod in case["recently_bound_pods"]]
@@ -102,7 +99,7 @@ def test_target_load_packing_scores_as_the_go_code(case: dict[str, Any]) -> None
     assert scores.tolist() == [case["expected_score"]]
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["article_pod_capacity"]))
+@rows("case", VECTORS["article_pod_capacity"])
 def test_pod_capacity_of_node_scores_as_the_articles_log(case: dict[str, Any]) -> None:
     pods = [a_pod(f"pod-{index}", node="node") for index in range(case["pods_on_node"])]
     snapshot = a_snapshot(
@@ -143,7 +140,7 @@ def _state(case: dict[str, Any], pods: dict[str, PodSpec]) -> tuple[ClusterState
 NODE = np.array([0])
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["load_variation_risk_balancing"]))
+@rows("case", VECTORS["load_variation_risk_balancing"])
 def test_load_variation_risk_balancing_scores_as_the_go_code(case: dict[str, Any]) -> None:
     requests = {key.removeprefix("pod_"): case[key] for key in case if key.startswith("pod_request")}
     state, classes = _state(case, {"incoming": _pod_resources(requests)})
@@ -162,20 +159,20 @@ def _single(case: dict[str, Any], margin: float = 1.0, sensitivity: float = 1.0)
     return risk_of(np.ones(1, np.bool_), capacity, average, deviation, margin, sensitivity)
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["load_variation_compute_score"]))
+@rows("case", VECTORS["load_variation_compute_score"])
 def test_the_variation_score_is_the_go_codes(case: dict[str, Any]) -> None:
     risk = _single(case, case["margin"], case["sensitivity"])
     assert round_half_away(risk.scores(float(case["req"]), NODE)).tolist() == [case["expected_score"]]
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["helpers"]["mu_sigma"]))
+@rows("case", VECTORS["helpers"]["mu_sigma"])
 def test_mean_and_deviation_are_shares_of_the_node(case: dict[str, Any]) -> None:
     risk = _single(case)
     assert risk.mu(float(case["req"]), NODE).tolist() == [case["expected_mu"]]
     assert risk.sigma.tolist() == [case["expected_sigma"]]
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["helpers"]["resource_stats"]))
+@rows("case", VECTORS["helpers"]["resource_stats"])
 def test_figures_are_read_as_the_plugins_read_them(case: dict[str, Any]) -> None:
     found = statistics([Metric(**item) for item in case["node_metrics"]], case["resource"])
     if case["expected"] is None:
@@ -192,7 +189,7 @@ def test_figures_are_read_as_the_plugins_read_them(case: dict[str, Any]) -> None
     } == case["expected"]
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["helpers"]["pod_resources"]))
+@rows("case", VECTORS["helpers"]["pod_resources"])
 def test_a_pod_counts_its_largest_phase_and_its_overhead(case: dict[str, Any]) -> None:
     which = "limits" if case["function"] == "GetResourceLimits" else "requests"
 
@@ -217,7 +214,7 @@ def test_a_pod_counts_its_largest_phase_and_its_overhead(case: dict[str, Any]) -
     assert pod_amount(pod, which, "memory") == case["expected"]["memory_bytes"]
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["low_risk_overcommitment"]))
+@rows("case", VECTORS["low_risk_overcommitment"])
 def test_low_risk_over_commitment_scores_as_the_go_code(case: dict[str, Any]) -> None:
     specs = {"there": _pod_resources(case["existing_pods"]), "incoming": _pod_resources(case["pod"])}
     state, classes = _state(case, specs)
@@ -232,7 +229,7 @@ def test_low_risk_over_commitment_scores_as_the_go_code(case: dict[str, Any]) ->
             assert risk.tolist() == [pytest.approx(case[key], rel=0, abs=1e-9)]
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["low_risk_compute_risk"]))
+@rows("case", VECTORS["low_risk_compute_risk"])
 def test_the_risk_of_a_resource_is_the_go_codes(case: dict[str, Any]) -> None:
     kind = CPU_TYPE if case["resource"] == "cpu" else MEMORY_TYPE
     found = statistics([Metric(**item) for item in case["node_metrics"]], kind)
@@ -259,7 +256,7 @@ def _density(x: float, alpha: float, beta: float) -> float:
     return (at_most(x + step, alpha, beta) - at_most(x - step, alpha, beta)) / (2 * step)
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["helpers"]["beta"]))
+@rows("case", VECTORS["helpers"]["beta"])
 def test_the_beta_distribution_is_the_go_codes(case: dict[str, Any]) -> None:
     expected = case.get("expected", case.get("expected_alpha_beta"))
     shape = (case.get("alpha", 0), case.get("beta", 0))
@@ -279,7 +276,7 @@ def test_the_beta_distribution_is_the_go_codes(case: dict[str, Any]) -> None:
     assert found is None if expected is None else found == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", _named(VECTORS["placements"]))
+@rows("case", VECTORS["placements"])
 def test_the_best_score_is_on_the_node_that_upstream_asserts(case: dict[str, Any]) -> None:
     # The scores themselves are shown above, case by case.
     groups = ("target_load_packing", "load_variation_risk_balancing", "low_risk_overcommitment")

@@ -99,13 +99,19 @@ class Space(msgspec.Struct, frozen=True):
 
     def text(self, point: Point) -> str:
         """The same as YAML."""
+        return dump_yaml(self.document(point))
+
+    def document(self, point: Point) -> dict[str, Any]:
+        """The same as plain values."""
         policy = self.today.policy
-        document = named(policy, policy.model_dump(mode="json", by_alias=True, exclude_none=True))
+        document: dict[str, Any] = named(
+            policy, policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
         for path, value in point.items():
             below = self.settings[path].below
             written = value if not below else _number(float(point[below]) - float(value))
             _put(document, steps_of(path), written)
-        return dump_yaml(document)
+        return document
 
 
 def named(policy: RebalancePolicy, document: Any) -> Any:

@@ -367,7 +367,7 @@ def _study(storage: Path | None, lock: FileLock | None, digest: str) -> Study:
 def _policy_digest(space: Space, point: Point) -> str:
     """Of the policy that a point means, which another version of this program may read otherwise."""
     try:
-        return hashlib.sha256(space.text(point).encode()).hexdigest()
+        return hashlib.sha256(msgspec.json.encode(space.document(point))).hexdigest()
     except InputError as error:
         return error.message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import urllib3
@@ -102,44 +102,52 @@ def test_a_kind_in_an_older_version_is_followed_as_any_other() -> None:
     assert budget.spec.max_unavailable == 7  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("kind", OPTIONAL, ids=lambda kind: kind.plural)
+def documents_that_serve(kinds: Sequence[Kind]) -> dict[str, bytes]:
+    """What is served, by path: the groups of these kinds, and each group's kinds."""
+    groups = [
+        {"name": kind.group, "versions": [{"groupVersion": kind.api_version, "version": kind.version}]}
+        for kind in kinds
+    ]
+    documents = {"/apis": json.dumps({"kind": "APIGroupList", "groups": groups}).encode()}
+    for kind in kinds:
+        of_group = [{"name": other.path_name} for other in kinds if other.api_version == kind.api_version]
+        listed = {"kind": "APIResourceList", "groupVersion": kind.api_version, "resources": of_group}
+        documents[kind.path.rpartition("/")[0]] = json.dumps(listed).encode()
+    return documents
+
+
 @pytest.mark.parametrize("foreign", [HTML, PLAIN, NAMELESS], ids=["html", "plain", "nameless"])
-def test_a_404_for_a_kind_that_is_served_is_unread_and_never_empty(
-    pool: urllib3.PoolManager, kind: Kind, foreign: Answer
+def test_a_404_for_kinds_that_are_served_is_unread_and_never_empty(
+    pool: urllib3.PoolManager, foreign: Answer
 ) -> None:
-    group = {"name": kind.group, "versions": [{"groupVersion": kind.api_version, "version": kind.version}]}
-    groups = json.dumps({"kind": "APIGroupList", "groups": [group]}).encode()
-    listed = {
-        "kind": "APIResourceList",
-        "groupVersion": kind.api_version,
-        "resources": [{"name": kind.path_name}],
-    }
-    root = kind.path.rpartition("/")[0]
+    documents = documents_that_serve(OPTIONAL)
+    paths = {kind.path for kind in OPTIONAL}
 
     def answer(path: str) -> Answer | None:
-        documents = {"/apis": groups, root: json.dumps(listed).encode()}
         if path in documents:
             return 200, documents[path]
-        return foreign if path.partition("?")[0] == kind.path else None
+        return foreign if path.partition("?")[0] in paths else None
 
     recording = recording_behind(pool, answer)
 
-    assert kind.plural not in recording.listings
-    assert f"although the API server serves {kind.api_version}" in recording.unread[kind.plural]
+    for kind in OPTIONAL:
+        assert kind.plural not in recording.listings
+        assert f"although the API server serves {kind.api_version}" in recording.unread[kind.plural]
 
 
-@pytest.mark.parametrize("kind", OPTIONAL, ids=lambda kind: kind.plural)
-def test_a_404_is_unread_where_what_is_served_cannot_be_read(pool: urllib3.PoolManager, kind: Kind) -> None:
+def test_a_404_is_unread_where_what_is_served_cannot_be_read(pool: urllib3.PoolManager) -> None:
     documents = re.compile(r"/api(s(/[^/]+)?)?/?[^/]*$")
+    paths = {kind.path for kind in OPTIONAL}
 
     def answer(path: str) -> Answer | None:
         path = path.partition("?")[0]
-        return HTML if path == kind.path or documents.fullmatch(path) else None
+        return HTML if path in paths or documents.fullmatch(path) else None
 
     recording = recording_behind(pool, answer)
 
-    assert kind.plural not in recording.listings
-    assert "what the API server serves is not known" in recording.unread[kind.plural]
+    for kind in OPTIONAL:
+        assert kind.plural not in recording.listings
+        assert "what the API server serves is not known" in recording.unread[kind.plural]
 
 
 @pytest.mark.parametrize(

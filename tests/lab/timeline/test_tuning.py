@@ -187,9 +187,9 @@ def test_a_storage_whose_points_meant_other_policies_is_refused(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A level of aggressiveness once changed nothing; such a search is not gone on with."""
-    storage, text = tmp_path / "trials.log", Space.text
+    storage, document = tmp_path / "trials.log", Space.document
     with monkeypatch.context() as earlier:
-        earlier.setattr(Space, "text", lambda self, point: text(self, {**point, "limits.perRun": 5}))
+        earlier.setattr(Space, "document", lambda self, point: document(self, {**point, "limits.perRun": 5}))
         with pytest.raises(KeyboardInterrupt):
             tuned(space, storage, most=6 * 5 + 1)
     with pytest.raises(InputError, match="whose point meant another policy when it was tried"):

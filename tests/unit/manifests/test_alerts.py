@@ -16,11 +16,11 @@ import yaml
 from rebalancer.reporting.metrics import METRICS
 from tests.go_programs import SHORT_LIVED
 from tests.integration.prometheus.servers import MISSING
-from tests.unit.manifests.documents import ROOT
+from tests.unit.manifests.documents import ROOT, read
 from tests.waiting import HANG_SECONDS
 
 ALERTS = ROOT / "charts" / "rebalancer" / "files" / "alerts.yaml"
-RULES = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+RULES = read(ALERTS)["groups"][0]["rules"]
 SUCCESS = "rebalancer_last_success_timestamp_seconds"
 LIKELIEST = 'rebalancer_landings_total{landing="Likeliest"}'
 KNOWN, UNKNOWN = 'rebalancer_nodes{load="known"}', 'rebalancer_nodes{load="unknown"}'

@@ -17,7 +17,7 @@ from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, of_kind, pod_temp
 from tools.pages.chart import CLOSED
 
 CHART = ROOT / "charts" / "rebalancer"
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = read(CHART / "values.yaml")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 TEMPLATES = "".join(
     path.read_text() for path in sorted((CHART / "templates").glob("*")) if path.suffix in (".yaml", ".tpl")

@@ -14,7 +14,8 @@ from tests.rows import rows
 SEEDS = range(6)
 
 
-@rows("seed", SEEDS)
+@pytest.mark.many_cases
+@rows("seed", some_of(SEEDS))
 def test_what_a_move_gains_is_the_load_of_its_node_less_that_of_the_landing_after_it(seed: int) -> None:
     plan = Planner(random_inputs(seed, 0.6, nodes=6)).plan()
     for move in plan.moves:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -81,12 +80,6 @@ def why_kept(given: Case, **annotations: str) -> Reason | None:
     return None if why is None else why.reason
 
 
-def table(rows: list[tuple[Reason, str, Case]]) -> Callable[..., Any]:
-    return pytest.mark.parametrize(
-        ("reason", "given"), [pytest.param(row[0], row[2], id=f"{row[0]}-{row[1]}") for row in rows]
-    )
-
-
 @rows("given", [given for name, given in NOT_BEING_EVICTED])
 def test_an_eviction_that_is_over_or_meant_for_another_protects_nothing(given: Case) -> None:
     assert moved(plan_for(given)) == {"web-0": "cool"}
@@ -109,7 +102,7 @@ def test_the_pod_of_the_table_moves_when_nothing_protects_it() -> None:
     assert moved(plan_for(case())) == {"web-0": "cool"}
 
 
-@table(EVERY)
+@rows("reason, given", [(reason, given) for reason, _, given in EVERY])
 def test_a_protected_pod_gets_its_code_and_a_sentence_of_its_own(reason: Reason, given: Case) -> None:
     plan = plan_for(given)
 
@@ -117,12 +110,12 @@ def test_a_protected_pod_gets_its_code_and_a_sentence_of_its_own(reason: Reason,
     assert len(because(plan, "web-0").split()) >= 4
 
 
-@table(LIFTED_BY_ANNOTATION)
+@rows("reason, given", [(reason, given) for reason, _, given in LIFTED_BY_ANNOTATION])
 def test_an_annotation_lifts_what_the_policy_protects(reason: Reason, given: Case) -> None:
     assert moved(plan_for(given, **{EVICT: "true"})) == {"web-0": "cool"}
 
 
-@table([row for row in NOT_LIFTED if row[1] != "none"])
+@rows("reason, given", [(reason, given) for reason, name, given in NOT_LIFTED if name != "none"])
 def test_an_annotation_lifts_nothing_else(reason: Reason, given: Case) -> None:
     assert why_kept(given, **{EVICT: "true"}) is reason
 

@@ -15,6 +15,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.scheduling.framework import sampling
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.state.nodes import NodeOrder
+from tests.conftest import some_of
 from tests.rows import rows
 
 PARALLELISM = 16
@@ -85,7 +86,8 @@ def total_variation(one: FloatArray, other: FloatArray) -> float:
     return float(abs(one - other).sum() / 2)
 
 
-@pytest.mark.parametrize("nodes", [150, 300, 1000])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("nodes", some_of([150, 300, 1000]))
 def test_chances_are_near_those_of_searches_by_several_workers_and_none_lands_elsewhere(nodes: int) -> None:
     random = np.random.default_rng(nodes)
     limit = nodes_to_find(nodes, 0)
@@ -99,7 +101,8 @@ def test_chances_are_near_those_of_searches_by_several_workers_and_none_lands_el
     assert np.mean(differences) < 0.05
 
 
-@pytest.mark.parametrize(("nodes", "pool"), [(300, 12), (1000, 40)])
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("nodes", "pool"), some_of([(300, 12), (1000, 40)]))
 def test_many_searches_find_none_of_the_best_nodes_where_these_are_neighbours(nodes: int, pool: int) -> None:
     totals = np.random.default_rng(pool).permutation(nodes)
     totals[nodes // 3 : nodes // 3 + pool] += nodes
@@ -110,7 +113,8 @@ def test_many_searches_find_none_of_the_best_nodes_where_these_are_neighbours(no
     assert not (happened[predicted == 0] > 0).any()
 
 
-@pytest.mark.parametrize(("nodes", "young"), [(200, 0), (300, 30), (600, 400)])
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("nodes", "young"), some_of([(300, 30), (200, 0), (600, 400)]))
 def test_nodes_that_were_listed_in_no_order_have_the_chances_of_all_orders(nodes: int, young: int) -> None:
     random = np.random.default_rng(young)
     listed = np.arange(nodes) < nodes - young
