@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rebalancer.scheduling.versions.verified import COMPARED
 from tests.e2e import assets, custom_resources
+from tests.rows import rows
 
 
-@pytest.mark.parametrize("minor", [*assets.OLD_MINORS, *assets.MINORS])
+@rows("minor", [*assets.OLD_MINORS, *assets.MINORS])
 def test_a_control_plane_is_of_the_release_that_is_compared(minor: str) -> None:
     assert assets.kubernetes_version(minor) == COMPARED[minor]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.comparison import compare
+from tests.rows import rows
 
 ANSWER: dict[str, Any] = {
     "id": "c",
@@ -34,8 +35,8 @@ def _changed(path: tuple[str | int, ...], value: object) -> dict[str, Any]:
     return changed
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "signature"),
+@rows(
+    "path, value, signature",
     [
         ((0, "nodes", "a", "scores", "NodeResourcesFit"), 81, ("score", "NodeResourcesFit")),
         ((0, "nodes", "a", "scores", "TaintToleration"), 1, ("score", "TaintToleration")),

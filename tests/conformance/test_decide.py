@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.conformance.decide import decide_lines
+from tests.rows import rows
 
 DATA = Path(__file__).parent / "data"
 
@@ -26,8 +25,8 @@ def _decided(*lines: bytes) -> tuple[list[str], list[dict[str, Any]]]:
     return problems, [json.loads(line) for line in written]
 
 
-@pytest.mark.parametrize(
-    ("bad", "complaint"),
+@rows(
+    "bad, complaint",
     [
         (b"{", "line 1: DecodeError"),
         (b"[1]", "line 1: ValueError: is no object"),

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.conformance.comparison import compare
 from tests.conformance.decide import decide
+from tests.rows import rows
 
 KEPT = sorted((Path(__file__).parent / "cases").glob("*.json"))
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+@rows("path", KEPT)
 def test_a_difference_that_was_found_stays_mended(path: Path) -> None:
     case = json.loads(path.read_text())
     result = compare(case["expected"], decide(case))

@@ -10,6 +10,7 @@ from rebalancer.scheduling.versions.verified import COMPARED
 from tests import go_programs, kubernetes_modules, trimaran
 from tests.conformance import differential
 from tests.conformance.oracle import build
+from tests.rows import rows
 
 MODULE = """module rebalancer/oracle
 
@@ -50,7 +51,7 @@ def test_a_scheduler_is_built_from_the_release_that_is_compared() -> None:
         assert other in module
 
 
-@pytest.mark.parametrize("minor", COMPARED)
+@rows("minor", COMPARED)
 def test_each_verified_minor_has_an_oracle_of_its_release(minor: str) -> None:
     module = kubernetes_modules.at_release(
         (build.MODULE / "minors" / f"{minor}.mod").read_text(), COMPARED[minor]

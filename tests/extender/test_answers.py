@@ -20,6 +20,7 @@ from rebalancer_extender.serving import read_file
 from rebalancer_extender.watched_state import Counted, WatchedState
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.extender.classes import own_plugins
+from tests.rows import rows
 
 ADDRESS, QUERY = "http://prometheus:9090", "busy"
 PODS = {"plugin": "PodCapacityOfNode"}
@@ -177,8 +178,8 @@ def _count(waits: Histogram) -> float:
     return next(item.value for metric in waits.collect() for item in metric.samples if "_count" in item.name)
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
+@rows(
+    "body, why",
     [
         (b"", "not an ExtenderArgs"),
         (b"[" * 100_000, "not an ExtenderArgs"),

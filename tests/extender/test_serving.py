@@ -35,6 +35,7 @@ from rebalancer_extender.serving import (
 )
 from tests.builders import a_pod
 from tests.extender.test_answers import PODS, RUNNING, Extender
+from tests.rows import rows
 from tests.unit.load.builders import a_percentage, a_watcher
 from tests.waiting import HANG_SECONDS
 
@@ -99,7 +100,7 @@ def test_a_request_that_is_none_or_too_large_gets_one_line() -> None:
         assert metrics.registry.get_sample_value("rebalancer_extender_refused_total") == 2
 
 
-@pytest.mark.parametrize("length", ["0" * 20 + "99999999999", "0" * 5000 + "5", "-1", "+5", "1_0", "²", ""])
+@rows("length", ["0" * 20 + "99999999999", "0" * 5000 + "5", "-1", "+5", "1_0", "²", ""])
 def test_a_length_is_a_short_number_whatever_zeros_it_begins_with(length: str) -> None:
     with port() as (url, _):
         assert asked(url, length).startswith(b"HTTP/1.0 400 ")
@@ -180,8 +181,8 @@ def test_a_load_watcher_that_answers_without_a_node_is_as_one_that_does_not_answ
     assert asked.neutral_answers("TargetLoadPacking") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
+@rows(
+    "text, why",
     [
         (FILE.replace("PLUGIN", "PodCapacity"), "scores.yaml:4:11 scores[0].plugin: PodCapacity is unknown"),
         (FILE.replace("PLUGIN", "ImageLocality"), "what the scheduler alone knows"),

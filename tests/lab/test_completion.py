@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.cli.program import answer
+from tests.rows import rows
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.test_completion import RECORDED, completed
 
 
-@pytest.mark.parametrize(
-    ("words", "some"),
+@rows(
+    "words, some",
     [
         (["fit", "pod.yaml", "--from", RECORDED, "-n", ""], ["default", "shop"]),
         (["what-if", "--from", RECORDED, "--drain", "node-1"], ["node-1"]),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object
 from tests.integration.demo.builders import (
@@ -19,6 +17,7 @@ from tests.integration.demo.builders import (
     names,
     refusal,
 )
+from tests.rows import rows
 
 
 def budget_of(sandbox: Sandbox) -> Object:
@@ -47,8 +46,8 @@ def seven(**options: Any) -> list[Object]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"),
+@rows(
+    "rule, expected",
     [
         ({"minAvailable": 5}, (2, 7, 5, 7)),
         ({"minAvailable": "50%"}, (3, 7, 4, 7)),

@@ -10,6 +10,7 @@ from kubernetes import client
 
 from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import client_of
+from tests.rows import rows
 
 
 def get(api: client.ApiClient, path: str) -> tuple[int, Any]:
@@ -60,9 +61,7 @@ def test_the_server_says_that_it_is_well(path: str) -> None:
         assert get(api, "/version")[1]["gitVersion"] == "v1.35.4"
 
 
-@pytest.mark.parametrize(
-    "path", ["/apis/nothing.example/v1", "/apis/apps/v1/unheardof", "/nowhere", "/api/v2"]
-)
+@rows("path", ["/apis/nothing.example/v1", "/apis/apps/v1/unheardof", "/nowhere", "/api/v2"])
 def test_what_is_not_served_is_404(path: str) -> None:
     with Sandbox(controllers=False) as sandbox, client_of(sandbox) as api:
         code, status = get(api, path)

@@ -19,6 +19,7 @@ from tests.integration.demo.builders import (
     eviction_of,
     refusal,
 )
+from tests.rows import rows
 
 
 def allowing(count: int, *, healthy: int = 3, desired: int = 3) -> Object:
@@ -150,8 +151,8 @@ def test_a_terminating_pod_may_be_evicted_again_at_no_cost() -> None:
         assert budget_status(sandbox)["disruptionsAllowed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("policy", "healthy", "evicted"),
+@rows(
+    "policy, healthy, evicted",
     [
         ("AlwaysAllow", 1, True),
         ("IfHealthyBudget", 3, True),

@@ -6,7 +6,6 @@ import gzip
 import json
 from typing import Any
 
-import pytest
 from kubernetes import client
 
 from rebalancer_demo import Sandbox
@@ -20,6 +19,7 @@ from tests.integration.demo.builders import (
     connected,
     refusal,
 )
+from tests.rows import rows
 
 
 def maps(count: int) -> list[Object]:
@@ -65,8 +65,8 @@ def test_resource_version_0_ignores_the_limit_as_the_watch_cache_does() -> None:
         assert len(core.list_namespaced_config_map("shop", limit=2, resource_version="0").items) == 5
 
 
-@pytest.mark.parametrize(
-    ("selector", "expected"),
+@rows(
+    "selector, expected",
     [
         ("tier=front", ["a"]),
         ("tier==front", ["a"]),
@@ -90,8 +90,8 @@ def test_label_selectors_select_what_they_say(selector: str, expected: list[str]
     assert [item.metadata.name for item in found] == expected
 
 
-@pytest.mark.parametrize(
-    ("selector", "expected"),
+@rows(
+    "selector, expected",
     [
         ("spec.nodeName=n1", ["on-1"]),
         ("spec.nodeName=", ["waiting"]),

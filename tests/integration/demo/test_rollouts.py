@@ -10,6 +10,7 @@ from rebalancer_demo import Sandbox
 from rebalancer_demo.controllers.deployment import RollingUpdate
 from rebalancer_demo.objects import Object, annotations_of, is_ready, is_terminating, status_of
 from tests.integration.demo.builders import StillClock, a_deployment_with_its_replica_set, a_node, a_pod
+from tests.rows import rows
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
@@ -115,8 +116,8 @@ def sets(*available_of: tuple[int, int]) -> list[Object]:
     return [{"spec": {"replicas": size}, "status": {"availableReplicas": up}} for size, up in available_of]
 
 
-@pytest.mark.parametrize(
-    ("update", "new", "old", "grown", "shrunk"),
+@rows(
+    "update, new, old, grown, shrunk",
     [
         (RollingUpdate(1, 1, 0), (0, 0), [(1, 1)], 1, [1]),
         (RollingUpdate(1, 1, 0), (1, 0), [(1, 1)], 1, [1]),
@@ -137,8 +138,8 @@ def test_each_step_of_a_rolling_update(
     assert update.of_old(made, before) == shrunk
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
+@rows(
+    "given, found",
     [
         ({}, (3, 2)),
         ({"maxSurge": "50%", "maxUnavailable": 0}, (5, 0)),

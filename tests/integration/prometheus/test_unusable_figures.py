@@ -15,6 +15,7 @@ from rebalancer.load.windows import MetricWindow
 from rebalancer.policy.load_sources import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, answering, moments, running
+from tests.rows import rows
 from tests.waiting import HANG_SECONDS, present
 
 
@@ -178,8 +179,8 @@ ANSWERS: dict[str, tuple[int, bytes]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
+@rows(
+    "kind, said",
     [
         ("503", "HTTP 503 starting up (3 attempts)"),
         ("truncated", "is not a Prometheus response"),

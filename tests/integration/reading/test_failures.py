@@ -19,6 +19,7 @@ from rebalancer.errors import ExitCode, RebalancerError, RightsError, Unreachabl
 from rebalancer.retries import Retries
 from rebalancer_demo import Fault, Surface, User, allow
 from tests.integration.reading.servers import a_sandbox, answering, api_of, reading
+from tests.rows import rows
 
 ALL = (NODES, PODS, DISRUPTION_BUDGETS, NODE_METRICS)
 
@@ -81,7 +82,7 @@ def test_a_metrics_api_that_is_not_installed_is_not_served() -> None:
     }
 
 
-@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+@rows("code", [429, 500, 502, 503, 504])
 def test_a_passing_fault_is_tried_again(code: int) -> None:
     with a_sandbox() as sandbox, reading(sandbox.url) as reader:
         sandbox.faults.add(Fault("status", path="/pods", code=code, times=3))
@@ -143,7 +144,7 @@ def test_a_server_that_does_not_answer_in_time_is_one_line(monkeypatch: pytest.M
             reader.read(ALL)
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         b"",
@@ -223,7 +224,7 @@ def test_a_config_map_that_is_none_is_one_line() -> None:
         api.config_map("a", "b")
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]", b'{"major": "1", "minor": "x"}'])
+@rows("body", [b"<html>", b"{}", b"[]", b'{"major": "1", "minor": "x"}'])
 def test_a_version_that_is_none_is_unknown(body: bytes) -> None:
     with answering(lambda _path: (200, body)) as url, api_of(url) as api:
         assert api.server_version() == ""

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import parse_policy
@@ -15,6 +13,7 @@ from rebalancer.run.first_policy import suggest_policy
 from rebalancer_demo import User, allow
 from tests.docs.outputs import page_cluster
 from tests.integration.reading.servers import a_sandbox, answering, api_of, cluster_objects
+from tests.rows import rows
 
 CONFIGURATION = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -59,9 +58,7 @@ def test_nothing_is_found_and_nothing_fails_without_the_right_to_list_config_map
         assert configurations_in(api) == ()
 
 
-@pytest.mark.parametrize(
-    "body", [b"[]", b"{", b'{"items": 3}', b'{"items": [{"metadata": {"name": 5}}]}', b"\xff"]
-)
+@rows("body", [b"[]", b"{", b'{"items": 3}', b'{"items": [{"metadata": {"name": 5}}]}', b"\xff"])
 def test_an_answer_that_is_no_list_is_nothing_found(body: bytes) -> None:
     with answering(lambda _path: (200, body, "application/json")) as url, api_of(url) as api:
         assert configurations_in(api) == ()

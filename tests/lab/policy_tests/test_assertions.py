@@ -14,6 +14,7 @@ from rebalancer.planning.planner import Planner
 from rebalancer_lab.policy_tests.assertions import PolicyTestReport, check_plan, parse_policy_test
 from rebalancer_lab.policy_tests.reports import junit_xml
 from tests.builders import a_node, owned_by
+from tests.rows import rows
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
 
 HEAD = {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyTest"}
@@ -136,15 +137,15 @@ def test_what_is_left_out_of_a_reason_is_counted() -> None:
     assert found.because == "n0 is not hot; n1 is not hot; n2 is not hot; and 2 more"
 
 
-@pytest.mark.parametrize("key", ["mustMove", "mustStay", "hotNodes", "coolNodes", "relievedNodes"])
+@rows("key", ["mustMove", "mustStay", "hotNodes", "coolNodes", "relievedNodes"])
 def test_a_pattern_that_matches_nothing_fails(key: str) -> None:
     pattern = "nothing" if key.endswith("Nodes") else "default/nothing-*"
 
     assert list(failing(**{key: [pattern]})) == [f"{key}: {pattern}"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@rows(
+    "text, words",
     [
         ("[]", "is not a PolicyTest"),
         ("kind: PolicyTest", "apiVersion: is required"),

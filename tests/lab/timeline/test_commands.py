@@ -14,6 +14,7 @@ from rebalancer.cli.program import main
 from rebalancer.errors import InputError
 from rebalancer_lab.timeline.descheduler import LowNodeUtilization, read_descheduler
 from tests.lab.timeline.recorded_days import EVERY, NOW, POLICY, an_observation, pods_on, recorded
+from tests.rows import rows
 from tests.unit.cli.conftest import Program
 
 HOT = {f"web-{number}": "a" for number in range(6)}
@@ -80,9 +81,7 @@ def test_the_rule_is_read_from_a_policy_of_descheduler() -> None:
     assert warnings == ("theirs.yaml: evictableNamespaces has no part in a replay",)
 
 
-@pytest.mark.parametrize(
-    "text", ["{}", "[]", "profiles: 3", "profiles: [{pluginConfig: [{name: LowNodeUtilization}]}]"]
-)
+@rows("text", ["{}", "[]", "profiles: 3", "profiles: [{pluginConfig: [{name: LowNodeUtilization}]}]"])
 def test_what_configures_no_such_rule_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is no DeschedulerPolicy that configures LowNodeUtilization"):
         read_descheduler(text, "theirs.yaml")

@@ -14,6 +14,7 @@ from rebalancer_lab.timeline.backfill import backfill
 from rebalancer_lab.timeline.history import History
 from tests.builders import a_node
 from tests.lab.timeline.recorded_days import NOW, an_observation, pods_on
+from tests.rows import rows
 
 MOMENTS = tuple(1_000_200.0 + 300.0 * number for number in range(4))
 ADDRESS = "http://prometheus"
@@ -22,8 +23,8 @@ LATEST = PrometheusQuery("up")
 NESTED = b"[" * 100_000
 
 
-@pytest.mark.parametrize("question", [WINDOW, LATEST], ids=["window", "latest"])
-@pytest.mark.parametrize("answer", [b"<html>", b"{}", b'{"status": "error", "error": "busy"}', NESTED, b""])
+@rows("question", [WINDOW, LATEST])
+@rows("answer", [b"<html>", b"{}", b'{"status": "error", "error": "busy"}', NESTED, b""])
 def test_a_damaged_answer_is_asked_for_once_and_is_a_failure_at_every_moment(
     question: PrometheusQuery, answer: bytes
 ) -> None:

@@ -10,6 +10,7 @@ from rebalancer.errors import InputError
 from rebalancer.policy.hotness import HotRule
 from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy, to_yaml
 from rebalancer_lab.timeline.space import Point, read_space
+from tests.rows import rows
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: TuningSpace\nsettings:\n"
 SHIPPED = Path(__file__).parents[3] / "policies"
@@ -96,8 +97,8 @@ def test_the_shipped_space_suits_the_shipped_policies_at_all_its_ends(name: str)
         assert space.policy({path: item.values[end] for path, item in space.settings.items()})
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
+@rows(
+    "settings, said",
     [
         (
             "limits.perRum: {choose: [1]}",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from rebalancer.documents import Document, parse
 from rebalancer_lab.what_if.api_fields import unknown_fields
 from rebalancer_lab.what_if.manifest_objects import POD_MAKERS
 from tests.builders import a_node, a_snapshot
 from tests.kubernetes_api.fields import fields_of
 from tests.lab.what_if.builders import a_manifest, asked
+from tests.rows import rows
 
 CLUSTER = a_snapshot(nodes=[a_node("a")], priorityclasses=[])
 
@@ -82,7 +81,7 @@ def test_of_a_kind_that_the_api_does_not_have_the_template_is_read_by_its_fields
     assert "nodeSelector" in warning
 
 
-@pytest.mark.parametrize("kind", [kind for kind, maker in POD_MAKERS.items() if maker.message])
+@rows("kind", [kind for kind, maker in POD_MAKERS.items() if maker.message])
 def test_every_kind_that_makes_pods_has_its_fields_in_the_list(kind: str) -> None:
     assert fields_of(POD_MAKERS[kind].message)
 

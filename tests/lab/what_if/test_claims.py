@@ -10,6 +10,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer_lab.what_if.fit import Fit
 from tests.builders import a_node, a_pod, owned_by
 from tests.lab.what_if.builders import LABELS, a_manifest, a_pod_spec, fit_of
+from tests.rows import rows
 from tests.unit.planning.builders import planning_inputs
 
 WAITS = {"metadata": {"name": "waits"}, "provisioner": "disk", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -93,8 +94,8 @@ def test_a_claim_without_a_class_takes_the_default_class() -> None:
     assert "StorageClass at-once makes volume data before the pod is placed" in at_once.unpredictable
 
 
-@pytest.mark.parametrize(
-    ("inputs", "storage_class", "words"),
+@rows(
+    "inputs, storage_class, words",
     [
         (a_cluster(AT_ONCE), "at-once", "volumeBindingMode: Immediate"),
         (a_cluster(WAITS), "fast", "needs StorageClass 'fast', which the cluster does not have"),

@@ -10,6 +10,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer_lab.what_if.manifest_objects import object_with_pods
 from tests.lab.what_if.builders import a_manifest
+from tests.rows import rows
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "new"}}
 
@@ -64,8 +65,8 @@ def test_a_hook_of_helm_does_not_make_the_pods_that_are_meant() -> None:
     assert name_in(a_file(SERVICE, hook)) == "Pod/test"
 
 
-@pytest.mark.parametrize(
-    ("text", "named", "words"),
+@rows(
+    "text, named, words",
     [
         (a_file(SERVICE, SERVICE), "", "none of its 2 objects makes pods: 2 'Service'"),
         (a_file(SERVICE), "", "file:1:30 kind: 'Service' makes no pods"),

@@ -12,6 +12,7 @@ from rebalancer.scheduling.resources import pod_requests
 from rebalancer_lab.what_if.pod_specs import read_pod
 from tests.builders import a_node, a_snapshot
 from tests.lab.what_if.builders import a_manifest, a_pod_spec, asked
+from tests.rows import rows
 
 CLUSTER = a_snapshot(nodes=[a_node("a")], priorityclasses=[])
 
@@ -28,9 +29,7 @@ def error_of(content: Any, cluster: Snapshot = CLUSTER, **options: Any) -> str:
     return line
 
 
-@pytest.mark.parametrize(
-    "kind", ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Rollout"]
-)
+@rows("kind", ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Rollout"])
 def test_a_pod_is_found_in_every_kind_that_makes_pods(kind: str) -> None:
     found = asked(a_manifest(kind), CLUSTER)
 
@@ -153,8 +152,8 @@ def test_a_namespace_is_that_of_the_file_or_of_the_option() -> None:
     assert "is not -n 'other'" in error_of(a_manifest(namespace="shop"), namespace="other")
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
+@rows(
+    "content, words",
     [
         ("[]", "is not a Kubernetes object"),
         ("", "holds no Kubernetes object"),
@@ -201,8 +200,8 @@ def test_a_controller_without_a_selector_is_refused_as_the_api_server_does(kind:
     assert "spec.selector: is empty" in error_of(manifest | {"spec": manifest["spec"] | {"selector": {}}})
 
 
-@pytest.mark.parametrize(
-    ("requests", "limits", "words"),
+@rows(
+    "requests, limits, words",
     [
         ({"cpu": 2}, {"cpu": "1500m"}, "container 'main' requests 'cpu' 2, more than its limit 1500m"),
         ({"memory": "1Gi"}, {"memory": "1G"}, "requests 'memory' 1Gi, more than its limit 1G"),

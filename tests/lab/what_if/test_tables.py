@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
 from rich.text import Text
 
 from rebalancer.planning.plan import Plan
@@ -12,6 +11,7 @@ from rebalancer.reporting.tables.text import Style, common_ending
 from rebalancer_lab.what_if.changed_cluster import ChangedNode, Fate, PodFate, WhatIf
 from rebalancer_lab.what_if.fit import Fit, FittingPod, NodeRoom
 from rebalancer_lab.what_if.tables import fit_table, what_if_table
+from tests.rows import rows
 from tests.unit.reporting.builders import NOW
 from tests.unit.reporting.tables.names import NODES, a_plan_of
 from tests.unit.reporting.tables.test_text_names import OF_PLAN, Table, named
@@ -46,8 +46,8 @@ def fit(plan: Plan, style: Style) -> Text:
 TABLES: Mapping[str, Table] = {"what-if": what_if, "fit": fit}
 
 
-@pytest.mark.parametrize("cloud", NODES)
-@pytest.mark.parametrize("table", TABLES)
+@rows("cloud", NODES)
+@rows("table", TABLES)
 def test_every_node_is_named_in_whole(table: str, cloud: str) -> None:
     for width in (60, 80, 120, 300):
         shown = TABLES[table](a_plan_of(NODES[cloud]), Style(width=width, bounded=True)).plain

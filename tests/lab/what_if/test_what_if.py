@@ -19,6 +19,7 @@ from rebalancer_lab.what_if.tables import what_if_table
 from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.conftest import examples
 from tests.lab.what_if.builders import a_manifest, a_pod_spec, fit_of
+from tests.rows import rows
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
 
 PACKING = """
@@ -326,8 +327,8 @@ def test_pods_that_stay_where_they_are_are_not_compared() -> None:
     assert (found.compared, found.differing) == (1, ())
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@rows(
+    "change, words",
     [
         ({"drain": ["\u001b[2J"]}, "is not the name of a node"),
         ({"add": ["a"]}, "TEMPLATE_NODE=N"),
@@ -351,8 +352,8 @@ def test_a_change_that_cannot_be_read_is_refused_in_one_line(change: Any, words:
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@rows(
+    "change, words",
     [
         ({"drain": ["hott"]}, "no node 'hott' (did you mean node/hot?)"),
         ({"add": ["x=1"]}, "no node 'x'"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.documents.manifests import parse_manifests, resolve_as_kubectl
 from rebalancer.errors import InputError
+from tests.rows import rows
 
 
 def values_of(text: str) -> list[Any]:
@@ -18,8 +19,8 @@ def values_of(text: str) -> list[Any]:
 
 
 # What sigs.k8s.io/yaml v1.6.0 makes of plain scalars, by goyaml.v2/resolve.go.
-@pytest.mark.parametrize(
-    ("text", "value"),
+@rows(
+    "text, value",
     [
         ("0755", 493),
         ("0o755", 493),
@@ -93,8 +94,8 @@ def test_a_mistake_in_what_an_alias_stands_for_is_shown_where_it_is_written() ->
     assert str(document.error(("b", "x"), "is wrong")).startswith("file:2:6")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@rows(
+    "text, words",
     [
         ("a: *nothing\n", "file:1:4 a: alias *nothing stands for nothing that is complete before it"),
         ("a: &a [*a]\n", "alias *a stands for nothing"),

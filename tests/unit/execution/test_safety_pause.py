@@ -215,8 +215,8 @@ def test_a_pause_that_could_not_be_written_is_an_error(fault: Any) -> None:
         paused.lease.pause("why")
 
 
-@pytest.mark.parametrize("answer", [HTML, FORBIDDEN, refusal(422, "invalid"), refusal(404, "no such path")])
-@pytest.mark.parametrize("reason", ["why", None])
+@rows("answer", [HTML, FORBIDDEN, refusal(422, "invalid"), refusal(404, "no such path")])
+@rows("reason", ["why", None])
 def test_a_pause_that_was_written_is_one_whatever_the_answer_says(reason: str | None, answer: Answer) -> None:
     paused = PausedRun()
     paused.lease.pause("before")

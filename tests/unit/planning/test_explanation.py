@@ -93,7 +93,7 @@ def test_a_name_that_none_or_several_have_is_refused(name: str, said: str) -> No
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["service/web", "svc/web", "services/web", "ing/web"])
+@rows("text", ["service/web", "svc/web", "services/web", "ing/web"])
 def test_a_kind_that_is_explained_by_nothing_is_not_taken_for_a_namespace(text: str) -> None:
     with pytest.raises(InputError, match="of kinds there are pod, node, deployment, ") as caught:
         parse_subject(text)

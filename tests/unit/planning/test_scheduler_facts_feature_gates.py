@@ -109,8 +109,8 @@ def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:
     assert "A: false, but the scheduler was started with A=true" in warning
 
 
-@pytest.mark.parametrize(
-    ("arguments", "warning"),
+@rows(
+    "arguments, warning",
     [
         (["--feature-gates=DRAExtendedResource=false,AllAlpha=false"], ""),
         (

@@ -305,8 +305,8 @@ def test_a_file_that_is_no_policy_is_called_what_it_is(text: str, message: str) 
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("limits", "warned"),
+@rows(
+    "limits, warned",
     [
         ("{perWorkload: 10}", True),
         ("{perWorkload: 5}", True),

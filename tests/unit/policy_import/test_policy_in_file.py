@@ -10,6 +10,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.policy_import import Imported, import_policy
 from rebalancer.policy_import.mapping import KeyFate
+from tests.rows import rows
 
 PROFILES = """\
 maxNoOfPodsToEvictPerNode: 3
@@ -51,7 +52,7 @@ def places_of(found: Imported) -> dict[str, tuple[int, int]]:
     return places
 
 
-@pytest.mark.parametrize("name", FILES)
+@rows("name", FILES)
 def test_the_policy_is_found_and_its_keys_have_their_places_in_the_file(name: str) -> None:
     found = import_policy(FILES[name], "theirs.yaml")
 
@@ -84,8 +85,8 @@ def test_values_without_profiles_leave_them_to_the_chart_and_that_is_said() -> N
     assert found.warning.startswith("NOT EQUIVALENT")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@rows(
+    "text, words",
     [
         ("", "holds nothing"),
         ("[1]", "this is not a mapping"),
@@ -188,8 +189,8 @@ def test_a_query_of_nodes_becomes_a_signal_and_its_server_a_source() -> None:
     assert found.warning == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
+@rows(
+    "text, key",
     [
         (of_prometheus("node_pressure_cpu"), "metricsUtilization"),
         (of_prometheus("busy", "{url: 'http://a', authToken: {secretReference: {name: t}}}"), "authToken"),
@@ -204,8 +205,8 @@ def test_what_a_policy_cannot_say_of_prometheus_is_not_equivalent(text: str, key
     assert key in found.warning
 
 
-@pytest.mark.parametrize("profile", ["LifecycleAndUtilization", "LongLifecycle"])
-@pytest.mark.parametrize(("chosen", "percent"), [("", 50), ("High", 70), ("Low", 30)])
+@rows("profile", ["LifecycleAndUtilization", "LongLifecycle"])
+@rows("chosen, percent", [("", 50), ("High", 70), ("Low", 30)])
 def test_the_operator_ignores_deviations_where_it_relieves_nodes(
     profile: str, chosen: str, percent: int
 ) -> None:
