@@ -26,7 +26,7 @@ import pytest
 
 HANG_SECONDS = 180.0  # nothing that works takes as long, on the slowest machine
 NEVER_SECONDS = 7200.0  # what a test makes wait so long must be cut short, or hangs
-_LOOK_SECONDS = 0.005
+_LOOK_SECONDS = 0.02
 _INTERRUPT_SECONDS = 0.2
 
 _Value = TypeVar("_Value")

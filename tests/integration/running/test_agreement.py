@@ -58,7 +58,7 @@ def followed(
     told: Path | None = None,
 ) -> Agreement:
     """What is found of pods that are created once the cluster is followed; ``told`` is a configuration."""
-    monkeypatch.setattr(following, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(following, "STEP_SECONDS", 0.05)
     monkeypatch.setattr(following, "MAX_SHARE", 1000.0)
     kubeconfig, state = cluster.write_kubeconfig(folder / "kubeconfig"), folder / "state.json"
     options = PlanOptions(kubeconfig=kubeconfig, state_path=state, scheduler_config=told)

@@ -20,6 +20,7 @@ from rebalancer_lab.simulation.report import PolicyRun, Simulation
 from rebalancer_lab.simulation.tables import simulation_table
 from rebalancer_lab.simulation.world import LoadShape, PodLoad, SimulatedCluster
 from tests.builders import a_node, a_pod, owned_by
+from tests.conftest import some_of
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
 
@@ -315,10 +316,11 @@ def _hot_under_noise(seed: int = 0, **planning: str) -> PolicyRun:
     return _run(inputs, cycles=40, interval_seconds=900, shape=shape, seed=seed)
 
 
+@pytest.mark.many_cases
 def test_under_noise_and_lag_no_workload_is_moved_twice_within_its_cooldown() -> None:
     """Neither by the simulation's own check nor by counting, where each move doubles the cooldown."""
     repeated = 0
-    for seed in range(6):
+    for seed in some_of((4, 0, 1, 2, 3, 5)):
         run = _hot_under_noise(seed, cooldown="40m")
         moved: dict[str, list[int]] = {}
         for cycle in run.cycles:
@@ -335,4 +337,4 @@ def test_under_noise_and_lag_no_workload_is_moved_twice_within_its_cooldown() ->
 def test_the_check_of_cooldowns_sees_a_second_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planner that forgets its moves is found out: the check keeps a history of its own."""
     monkeypatch.setattr("rebalancer_lab.simulation.cycles.after_moves", lambda state, *_: state)
-    assert sum(_hot_under_noise(seed).again for seed in range(3)) > 0
+    assert any(_hot_under_noise(seed).again for seed in range(3))
