@@ -37,7 +37,8 @@ from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.required_runs import later_run
 from rebalancer.planning.search import search
-from rebalancer.planning.strategies import may_close_nodes, strategies_of
+from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.consolidation import Consolidation, closes_nodes
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.subjects import Subject
 from rebalancer.policy.schema import RebalancePolicy
@@ -56,9 +57,9 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def prepared(self) -> PreparedInputs:
-        """What precedes the search, with the nodes closed that strategies want closed for their moves."""
+        """What precedes the search, with the nodes closed that are to be emptied."""
         prepared = prepare(self.inputs, self.so_far, self.options)
-        if self.so_far.closed is None and may_close_nodes(self.inputs.policy):
+        if self.so_far.closed is None and closes_nodes(self.inputs.policy):
             return _with_closed_nodes(self, prepared)
         return prepared
 
@@ -177,12 +178,13 @@ def _with_closed_nodes(planner: Planner, prepared: PreparedInputs) -> PreparedIn
 
 
 def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str], dict[PodRow, NotMoved]]:
-    """The nodes that strategies want closed for the moves that they find, and those that these leave.
+    """The nodes that are closed for the moves of a plan, and those of them that these leave.
 
     And why pods stay of others that were tried.
     """
     strategies = strategies_of(prepared)
     plan = search(prepared, strategies)
-    closed = {name for strategy in strategies for name in strategy.closes(plan)}
-    refused = {pod: why for strategy in strategies for pod, why in strategy.refused.items()}
-    return closed, closed & {prepared.nodes.names[move.candidate.source] for move in plan.moves}, refused
+    consolidation = next(strategy for strategy in strategies if isinstance(strategy, Consolidation))
+    closed = consolidation.to_close(plan)
+    sources = {prepared.nodes.names[move.candidate.source] for move in plan.moves}
+    return closed, closed & sources, dict(consolidation.refused)

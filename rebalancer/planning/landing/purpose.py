@@ -34,27 +34,21 @@ class Landings(msgspec.Struct, frozen=True, eq=False):
 class Purpose:
     """What is asked of a landing beyond what holds for all of them: nothing, where it is not overridden."""
 
-    @property
-    def own_node(self) -> bool:
-        """Whether a new pod on the node that is left, as busy as that is, serves the purpose as well."""
-        return False
+    own_node: ClassVar[bool] = False
+    """Whether a new pod on the node that is left, as busy as that is, serves the purpose as well."""
 
     @property
     def room_for(self) -> Collection[int]:
         """The classes of Pending pods that are to take the room which the pod leaves."""
         return ()
 
-    def objections(self, landings: Landings) -> Sequence[str]:
-        """(nodes,) why landing there does not help, phrased to follow the node's name; "" where it does."""
-        return [""] * len(landings.rows)
-
     def objection(self, landings: Landings, at: int) -> str:
-        """Why it is not on one of the nodes."""
-        return self.objections(landings)[at]
+        """Why landing on one of the nodes does not help, in words that follow its name; "" where it does."""
+        return ""
 
     def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
-        """(nodes,) whether the pod is better off on each node."""
-        return [not words for words in self.objections(landings)]
+        """(nodes,) whether the pod is better off on each node; for who can tell faster than node by node."""
+        return [not self.objection(landings, at) for at in range(len(landings.rows))]
 
     def gains(self, landings: Landings) -> FloatArray | None:
         """(nodes, resources) points of load that are gained, inf where none are asked for; None: nowhere."""

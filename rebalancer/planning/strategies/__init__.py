@@ -22,7 +22,6 @@ from rebalancer.planning.strategies.topology_spread import TopologySpread
 
 if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
-    from rebalancer.policy.schema import RebalancePolicy
 
 STRATEGIES: tuple[type[Strategy], ...] = (
     HotNodes,
@@ -42,12 +41,6 @@ def strategies_of(prepared: PreparedInputs) -> tuple[Strategy, ...]:
     """The strategies that the policy turns on, in the order in which they may move pods."""
     enabled = ((strategy, strategy.settings_in(prepared.policy)) for strategy in STRATEGIES)
     return tuple(strategy(prepared, settings) for strategy, settings in enabled if settings is not None)
-
-
-def may_close_nodes(policy: RebalancePolicy) -> bool:
-    """Whether a strategy that the policy turns on wants nodes closed while its moves are made."""
-    enabled = ((strategy, strategy.settings_in(policy)) for strategy in STRATEGIES)
-    return any(strategy.may_close(settings) for strategy, settings in enabled if settings is not None)
 
 
 def label_of(name: str) -> str:

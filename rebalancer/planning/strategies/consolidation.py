@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.purpose import Landings
     from rebalancer.planning.plan import Move, StrategyReport
+    from rebalancer.planning.reasons import NotMoved
     from rebalancer.planning.strategies.whole_nodes import WholeNodes
+    from rebalancer.policy.schema import RebalancePolicy
 
 _CELLS = 600_000  # placements times nodes that orders after the first may take
 _DIGITS = 6
@@ -105,6 +107,11 @@ class ConsolidationSettings(PolicyModel):
             raise ValueError("evictionModes needs thresholds, which name the resources")
         return self
 
+    @property
+    def closes_nodes(self) -> bool:
+        """Whether nodes have a taint while they are emptied."""
+        return self.taint_for > 0
+
 
 class Consolidation(Strategy):
     """Empties nodes one after the other, those first that save most for what it costs."""
@@ -120,6 +127,7 @@ class Consolidation(Strategy):
     _moving: frozenset[str] = frozenset()  # uids of the pods that the plan moves, of whatever strategy
     order: tuple[int, ...] = ()  # in which nodes are tried
     closing = False  # whether the taint of emptied nodes is tried although the policy does not ask for it
+    refused: Mapping[PodRow, NotMoved] = {}  # by pod of a node that was tried: why it stays
 
     @cached_property
     def nodes(self) -> WholeNodes:
@@ -182,7 +190,7 @@ class Consolidation(Strategy):
             if node in used:
                 continue
             self.emptying = frozenset((*emptied, node))
-            if self.closing or (self.may_close(self.settings) and self.prepared.so_far.closed is None):
+            if self.closing or (self.settings.closes_nodes and self.prepared.so_far.closed is None):
                 plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
             made = len(plan.moves)
             asked = plan.evaluator.placements.asked
@@ -237,7 +245,7 @@ class Consolidation(Strategy):
             pod: why for pod, why in plan.staying.items() if self.prepared.node_of(pod) in tried_nodes
         }
         no_better = any(why.reason is Reason.NO_BETTER_LANDING for why in self.refused.values())
-        if no_better and not self.may_close(self.settings):
+        if no_better and not self.settings.closes_nodes:
             self.closing = True
             more = len(tried(())[2])
             self.closing = False
@@ -247,15 +255,11 @@ class Consolidation(Strategy):
         self.emptying = best[2]
         return plan
 
-    @classmethod
-    def may_close(cls, settings: ConsolidationSettings) -> bool:
-        return settings.taint_for > 0
-
-    def closes(self, so_far: PartialPlan) -> Collection[str]:
-        """The nodes that the plan empties, and with them those that are empty and would be filled."""
-        left = {*self.sources(so_far)}
-        nodes = (*left, *self.nodes.idle) if left and self.may_close(self.settings) else ()
-        return [self.prepared.nodes.names[node] for node in nodes]
+    def to_close(self, plan: PartialPlan) -> frozenset[str]:
+        """The nodes that a plan empties, and with them those that are empty and would be filled."""
+        emptied = {*self.sources(plan)}
+        nodes = (*emptied, *self.nodes.idle) if emptied else ()
+        return frozenset(self.prepared.nodes.names[node] for node in nodes)
 
     def _taken(self, landings: Landings) -> BoolArray:
         taken = self.nodes.empty.copy()
@@ -311,6 +315,12 @@ class Consolidation(Strategy):
         """Which nodes are closed while they are emptied, and for how long."""
         closed = self.prepared.so_far.closed if plan.moves else None
         return {"closed": closed, "closed_seconds": self.settings.taint_for} if closed else {}
+
+
+def closes_nodes(policy: RebalancePolicy) -> bool:
+    """Whether a policy wants nodes closed while they are emptied."""
+    settings = Consolidation.settings_in(policy)
+    return isinstance(settings, ConsolidationSettings) and settings.closes_nodes
 
 
 def _others(order: tuple[int, ...], emptied: Collection[int]) -> Iterator[tuple[int, ...]]:

@@ -54,6 +54,7 @@ class Lifetime(Strategy):
     settings_type = LifetimeSettings
     settings: LifetimeSettings
     one_by_one = True
+    own_node = True  # the new pod is young wherever it runs
     settled = "its lifetime is not over any more"
     replaces = {
         "PodLifeTime": Replaced(
@@ -69,11 +70,6 @@ class Lifetime(Strategy):
     @property
     def removes_bare_pods(self) -> bool:
         return self.settings.bare_pods
-
-    @property
-    def own_node(self) -> bool:
-        """The new pod is young wherever it runs."""
-        return True
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those that may be old enough, the oldest first, until the run may move no more."""

@@ -35,8 +35,8 @@ from pydantic.alias_generators import to_snake
 
 from rebalancer.planning.landing.purpose import Peer, Purpose
 from rebalancer.planning.plan import StrategyReport
-from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.policy.model import PolicyModel
+from rebalancer.policy.strategies import ALWAYS_ON
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
+    from rebalancer.planning.reasons import Reason
     from rebalancer.policy.schema import RebalancePolicy
 
 
@@ -77,7 +78,6 @@ class Strategy(Purpose, Peer):
     replaces: ClassVar[Mapping[str, Replaced]] = {}
     """Plugins of descheduler whose place it takes, for ``policy import``."""
 
-    refused: Mapping[PodRow, NotMoved] = {}  # by pod that keeps a node which it would close: why it stays
     left: str = ""  # how many pods ``until_spent`` gave no more, in words
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -98,7 +98,8 @@ class Strategy(Purpose, Peer):
     @classmethod
     def settings_in(cls, policy: RebalancePolicy) -> PolicyModel | None:
         """Its settings in a policy; None where the policy does not turn it on."""
-        settings: PolicyModel | None = getattr(policy.strategies, to_snake(cls.name))
+        place = policy if cls.name in ALWAYS_ON else policy.strategies
+        settings: PolicyModel | None = getattr(place, to_snake(cls.name))
         return settings
 
     # Whom it wishes to move.
@@ -176,15 +177,6 @@ class Strategy(Purpose, Peer):
         if self.left:
             plan = msgspec.structs.replace(plan, notes={**plan.notes, self.name: self.left})
         return plan
-
-    @classmethod
-    def may_close(cls, settings: Any) -> bool:  # noqa: ARG003 - no strategy closes nodes but one
-        """Whether ``closes`` may name any node, for these settings."""
-        return False
-
-    def closes(self, so_far: PartialPlan) -> Collection[str]:
-        """The nodes that need the taint of emptied nodes while its moves are made: it plans again with it."""
-        return ()
 
     def until_spent(self, pods: Sequence[PodRow], plan: PlanBuilder) -> Iterator[PodRow]:
         """Some pods one after the other until the run may move no more; how many are left is reported."""

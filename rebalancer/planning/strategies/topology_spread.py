@@ -130,12 +130,23 @@ class TopologySpread(Strategy):
         of_pod = landings.pod, landings.source, landings.rows, landings.replacement
         return self._constraints.changes(landings.state, *of_pod)
 
-    def objections(self, landings: Landings) -> Sequence[str]:
+    def objection(self, landings: Landings, at: int) -> str:
         """That a node leaves as much to do for every constraint, or has too many pods of another one."""
-        return [
-            "" if self._evens and change.evens else _AGAIN * change.again if change.helps else _NOTHING
-            for change in self._changes(landings)
-        ] or [_NOTHING] * len(landings.rows)
+        changes = self._changes(landings)
+        return self._objection_to(changes[at]) if changes else _NOTHING
+
+    def serves(self, landings: Landings) -> Sequence[bool]:
+        changes = self._changes(landings)
+        if not changes:
+            return [False] * len(landings.rows)
+        return [not self._objection_to(change) for change in changes]
+
+    def _objection_to(self, change: SpreadChanges) -> str:
+        if self._evens and change.evens:
+            return ""
+        if not change.helps:
+            return _NOTHING
+        return _AGAIN if change.again else ""
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         import numpy as np  # noqa: PLC0415 - not before a plan is made

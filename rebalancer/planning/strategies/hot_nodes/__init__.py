@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
     from rebalancer.planning.landing.purpose import Purpose
-    from rebalancer.policy.schema import RebalancePolicy
 
 
 class HotNodes(Strategy):
@@ -28,11 +27,6 @@ class HotNodes(Strategy):
     description = "Move pods of nodes that are hot."
     settings_type = HotNodesSettings
     settings: HotNodesSettings
-
-    @classmethod
-    def settings_in(cls, policy: RebalancePolicy) -> HotNodesSettings:
-        """Its settings, which stand at the top of a policy; it is always on."""
-        return policy.hot_nodes
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That its node is hot, and above its coolTo."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,9 @@ class Team(Strategy):
     def group(self, pod: PodRow) -> str:
         return self.settings.team if self.settings.together else ""
 
-    def objections(self, landings: Landings) -> Sequence[str]:
-        names = (self.prepared.nodes.names[row] for row in landings.rows.tolist())
-        return ["is shunned" * (name == self.settings.shunned) for name in names]
+    def objection(self, landings: Landings, at: int) -> str:
+        name = self.prepared.nodes.names[landings.rows[at]]
+        return "is shunned" if name == self.settings.shunned else ""
 
 
 @pytest.fixture(autouse=True)
