@@ -523,6 +523,8 @@ class PlanBuilder:
         if move.avoids:
             self.scenarios.taint(HOT, tainted)
         self._on_move(len(self.moves))
+        if candidate.wish.room is not None:
+            candidate.wish.room.take(self.scenarios)
 
     def resume(self, made: Sequence[Move]) -> None:
         """Go on with a plan of which these moves are made: they count for limits and for its confidence."""

@@ -135,8 +135,10 @@ def next_in_wave(
             continue
         if node is None:
             return f"{earlier.pod.full_name} landed on {name}, which was not there when the wave began"
+        wish = _wish(prepared, strategies, builder, row, earlier) if earlier.makes_room_for else None
         builder.landed(prepared.candidate(row), NodeRow(node))
-        _follow(strategies, builder)
+        if isinstance(wish, Wish) and wish.room is not None:
+            wish.room.take(builder.scenarios)
     row = _live(prepared, move)
     if row is None:
         return POD_GONE
@@ -225,7 +227,8 @@ def revalidate_moves(
     for planned in tried.moves:
         move = rows[planned.candidate.row]
         strategy = by_name[planned.candidate.wish.strategy]
-        vain = strategy.in_vain(move, builder) if all_tried else ""
+        room = planned.candidate.wish.room
+        vain = room.why_in_vain(builder.scenarios) if all_tried and room is not None else ""
         verdict = f"{Reason.NOT_NEEDED}: {vain}" if vain else _renewed(prepared, move, planned, strategy)
         verdicts.setdefault(move.pod.uid, verdict)
     for uid, verdict in verdicts.items():
@@ -306,13 +309,7 @@ def _try_again(
                 staying[row] = outcome
                 continue
             builder.add(outcome)
-            _follow(strategies, builder)
     return PartialPlan(builder, staying)
-
-
-def _follow(strategies: Sequence[Strategy], builder: PlanBuilder) -> None:
-    for strategy in strategies:
-        strategy.follow(builder)
 
 
 def _wish(
@@ -322,19 +319,17 @@ def _wish(
 
     For a pod that makes room it is the wish to move the pod for which it does.
     """
-    of = row
-    makes_room = bool(planned.makes_room_for)
-    if makes_room:
+    other = None
+    if planned.makes_room_for:
         uids = prepared.pods.uids
         if planned.makes_room_for not in uids:
             return NotMoved(Reason.NOT_NEEDED, "the pod for which it would make room is gone")
-        of = PodRow(uids.index(planned.makes_room_for))
+        other = PodRow(uids.index(planned.makes_room_for))
     for strategy in strategies:
         if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):
-            message = strategy.why_still(of, builder)
+            message = strategy.why_still(row if other is None else other, builder)
             if message:
-                purpose = strategy.purpose_of_room(of, builder) if makes_room else strategy.purpose
-                return Wish(strategy.name, purpose, message, strategy.lifts)
+                return strategy.wish(row, message, builder, other)
     named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")
     return NotMoved(Reason.NOT_NEEDED, named or Strategy.settled)
 

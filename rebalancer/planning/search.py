@@ -60,9 +60,6 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
             refusal = builder.try_move(candidate)
             if refusal is not None:
                 refused[candidate.row] = refusal
-                continue
-            for strategy in strategies:
-                strategy.follow(builder)
         if not refused:
             return replace(plan, builder=builder, staying=staying)
         staying |= refused

@@ -34,7 +34,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.freed_room import FreedRoom
 from rebalancer.planning.landing.landing_check import LandingCheck
 from rebalancer.planning.landing.no_landing import NoLanding
-from rebalancer.planning.landing.purpose import Landings, Purpose
+from rebalancer.planning.landing.purpose import Landings, MadeRoom, Purpose
 from rebalancer.planning.landing.scenarios import (
     Branch,
     LandingDistribution,
@@ -135,7 +135,8 @@ class Wish(msgspec.Struct, frozen=True, eq=False):
     purpose: Purpose  # what a landing must be good for
     message: str = ""  # why it wishes to, in words
     lifts: Collection[Reason] = ()  # what is no reason to keep the pod, if it is not ready
-    makes_room_for: PodRow | None = None  # another pod, which moves after it
+    makes_room_for: PodRow | None = None  # another pod, which moves after it or is Pending
+    room: MadeRoom | None = None  # which it makes on its node for what fits on none
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False):
@@ -515,7 +516,9 @@ class MoveEvaluator:
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
         """The classes of Pending pods that may take the room, but for those that the move makes room for."""
         fitting = self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
-        return [pod_class for pod_class in fitting if pod_class not in candidate.wish.purpose.room_for]
+        room = candidate.wish.room
+        intended = () if room is None else room.classes
+        return [pod_class for pod_class in fitting if pod_class not in intended]
 
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""

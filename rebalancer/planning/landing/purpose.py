@@ -6,12 +6,13 @@ A strategy derives from both, and is imported with every policy that is read: so
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+    from rebalancer.planning.landing.scenarios import Scenarios
     from rebalancer.scheduling.framework.cycle import Placement
     from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -37,17 +38,12 @@ class Purpose:
     own_node: ClassVar[bool] = False
     """Whether a new pod on the node that is left, as busy as that is, serves the purpose as well."""
 
-    @property
-    def room_for(self) -> Collection[int]:
-        """The classes of Pending pods that are to take the room which the pod leaves."""
-        return ()
-
     def objection(self, landings: Landings, at: int) -> str:
         """Why landing on one of the nodes does not help, in words that follow its name; "" where it does."""
         return ""
 
     def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
-        """(nodes,) whether the pod is better off on each node; for who can tell faster than node by node."""
+        """(nodes,) whether the pod is better off on each; overridden where that is told faster for all."""
         return [not self.objection(landings, at) for at in range(len(landings.rows))]
 
     def gains(self, landings: Landings) -> FloatArray | None:
@@ -57,6 +53,20 @@ class Purpose:
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
         """The settings without which one of the nodes would serve; None where no setting would help."""
         return None if self.objection(landings, at) else ()
+
+
+class MadeRoom(Protocol):
+    """The room that a move makes on its node for what fits on none, and what becomes of it."""
+
+    @property
+    def classes(self) -> Collection[int]:
+        """The classes of Pending pods that may take what a pod leaves."""
+
+    def take(self, scenarios: Scenarios) -> None:
+        """Let the Pending pod have it once it is there in every scenario: nobody else has it then."""
+
+    def why_in_vain(self, scenarios: Scenarios) -> str:
+        """Why it helps nobody, once all moves are made; empty where it does."""
 
 
 class Peer:

@@ -7,7 +7,7 @@ scenario. Where the scheduler would preempt pods of lower priority anyway, nothi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ from rebalancer.policy.units import Duration
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
+    from rebalancer.planning.landing.evaluation import Wish
     from rebalancer.planning.landing.purpose import Landings
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
@@ -61,7 +62,6 @@ class Fragmentation(Strategy):
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
         super().__init__(prepared, settings)
         self._together: dict[str, str] = {}  # by uid of a pod that moves: for what, the same for all of them
-        self._taken: dict[str, str] = {}  # by uid of a Pending pod: the node on which it is to find room
 
     @cached_property
     def _room(self) -> Room:
@@ -77,14 +77,6 @@ class Fragmentation(Strategy):
         for move in moves:
             if move.strategy == self.name:
                 self._together[move.pod.uid] = f"{move.from_node} {move.makes_room_for}"
-                self._taken[move.makes_room_for] = move.from_node
-
-    def follow(self, plan: PlanBuilder) -> None:
-        """Pending pods take the room that was made for them, which nobody else has then."""
-        node = plan.scenarios.all[0].after_termination.node
-        for need in self._room.needs if self._taken else ():
-            if need.pod is not None and need.uid in self._taken and node[need.pod] < 0:
-                self._room.place(need, plan, self._taken[need.uid])
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """None by itself: ``extend`` chooses them."""
@@ -100,18 +92,12 @@ class Fragmentation(Strategy):
         short = (need for need in needs if not self._room.fits(need, state))
         return next((f"it makes room for {need.name}" for need in short), "")
 
-    def in_vain(self, move: Move, plan: PlanBuilder) -> str:
-        """That others have taken the room by now, so that what waits for it would not fit all the same."""
-        needs = (need for need in self._room.needs if need.uid == move.makes_room_for)
-        short = [need for need in needs if not self._room.fits(need, self.prepared.state)]
-        after = [scenario.after_termination for scenario in plan.scenarios.all]
-        if not short or any(self._room.fits(need, state) for need in short for state in after):
-            return ""
-        return f"{short[0].name} would not fit on {move.from_node} without it either"
-
-    @property
-    def room_for(self) -> Collection[int]:
-        return {need.pod_class for need in self._room.needs if need.is_pending}
+    def wish(
+        self, pod: PodRow, message: str, plan: PlanBuilder, makes_room_for: PodRow | None = None
+    ) -> Wish:
+        """With the room that it makes, for one more pod of a workload where it is for no other pod."""
+        wish = super().wish(pod, message, plan, makes_room_for)
+        return replace(wish, room=self._room.on_node(self.prepared.node_of(pod), makes_room_for))
 
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """The plan with the pods moved that make room, all of a node or none."""
@@ -125,7 +111,7 @@ class Fragmentation(Strategy):
                 continue
             made, refused, why = self._made(need, builder)
             wished = {
-                pod: replace(refusal, message=f"{refusal.message} ({self.name}: {self._wish(pod, need)})")
+                pod: replace(refusal, message=f"{refusal.message} ({self.name}: {self._message(pod, need)})")
                 for pod, refusal in refused.items()
             }
             why_kept = wished | why_kept
@@ -135,7 +121,6 @@ class Fragmentation(Strategy):
             builder, pods, node = made
             uids = (self.prepared.pods.uids[pod] for pod in pods)
             self._together.update(dict.fromkeys(uids, need.name))
-            self._taken[need.uid] = node
             notes.append(f"{need.name} will fit on {node} in every scenario")
         moved = builder.moved
         why_kept = {pod: why for pod, why in why_kept.items() if pod not in moved}
@@ -151,7 +136,7 @@ class Fragmentation(Strategy):
         for node, pods in self._room.choices(need, builder)[:_MAX_NODES]:
             tried = builder.copy()
             refused = self._move(tried, pods, need)
-            unfit = "" if refused else self._room.place(need, tried, node)
+            unfit = "" if refused else self._room.place(need, tried.scenarios, self.prepared.node_of(pods[0]))
             if not refused and not unfit:
                 return (tried, pods, node), why_kept, ""
             name_of = self.prepared.pods.full_name
@@ -199,15 +184,13 @@ class Fragmentation(Strategy):
         made, *_ = self._made(need, steering)
         return None if made is None else made[2]
 
-    def _wish(self, pod: PodRow, need: RoomNeed) -> str:
+    def _message(self, pod: PodRow, need: RoomNeed) -> str:
         return f"it makes room on {self.prepared.nodes.names[self.prepared.node_of(pod)]} for {need.name}"
 
     def _move(self, builder: PlanBuilder, pods: Sequence[PodRow], need: RoomNeed) -> dict[PodRow, NotMoved]:
         """Move pods up to the first that may not; why that one stays."""
-        from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
-
         for pod in pods:
-            wish = Wish(self.name, self.purpose, self._wish(pod, need), makes_room_for=need.pod)
+            wish = self.wish(pod, self._message(pod, need), builder, need.pod)
             settling = self.prepared.settling(self.prepared.node_of(pod))
             refusal = settling or builder.try_move(self.prepared.candidate(pod, wish))
             if refusal is not None:

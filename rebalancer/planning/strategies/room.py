@@ -6,7 +6,7 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -16,6 +16,7 @@ from rebalancer.cluster.arrays import IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.scheduling.framework.preemption import Preemptions
 from rebalancer.scheduling.framework.queue import waiting_pods
@@ -185,19 +186,24 @@ class Room:
         with state.without(chosen):
             return chosen if self.fits(need, state, node) else []
 
-    def place(self, need: RoomNeed, plan: PlanBuilder, name: str) -> str:
-        """Put a Pending pod where there is room for it now, in every scenario.
+    def on_node(self, node: NodeRow, pod: PodRow | None) -> RoomOnNode:
+        """The room on a node for another pod; None for one more pod of each workload."""
+        needs = tuple(need for need in self.needs if need.pod == pod)
+        return RoomOnNode(self, node, self._prepared.nodes.names[node], needs, self._prepared.state)
+
+    def place(self, need: RoomNeed, scenarios: Scenarios, node: NodeRow) -> str:
+        """Put a Pending pod where there is room for it now, in every scenario, unless it is there already.
 
         Else it says why that cannot be, in words that follow the name of the node.
         """
-        if name not in self._prepared.nodes.row:
-            return "is not there any more"
-        node = NodeRow(self._prepared.nodes.row[name])
-        requests = plan.scenarios.all[0].after_termination.classes.requests[need.pod_class].incoming
+        state = scenarios.all[0].after_termination
+        if need.pod is not None and need.is_pending and state.node[need.pod] >= 0:
+            return ""
+        requests = state.classes.requests[need.pod_class].incoming
         amounts = np.array(requested_amounts(requests, self._prepared.inputs.load.resources), np.float64)
         hotness = self._prepared.hotness
         check = self._prepared.landing_check
-        for scenario in plan.scenarios.all:
+        for scenario in scenarios.all:
             state = scenario.after_termination
             rows = np.array([node])
             if not self.fits(need, state, node):
@@ -207,5 +213,33 @@ class Room:
                 if not ((after <= hotness.landing_limit(rows)) | np.isinf(hotness.landing_limit(rows))).all():
                     return "would be too hot with it"
         if need.pod is not None and need.is_pending:
-            plan.scenarios.bind_pending(need.pod, [node] * len(plan.scenarios.all), amounts)
+            scenarios.bind_pending(need.pod, [node] * len(scenarios.all), amounts)
         return ""
+
+
+class RoomOnNode(msgspec.Struct, frozen=True, eq=False):
+    """The room that a pod makes on the node which it leaves."""
+
+    rooms: Room
+    node: NodeRow
+    name: str  # of the node
+    needs: tuple[RoomNeed, ...]  # what the room is for
+    before: ClusterState  # the cluster without any of the moves
+
+    @property
+    def classes(self) -> Collection[int]:
+        """Those of all Pending pods that room is made for."""
+        return {need.pod_class for need in self.rooms.needs if need.is_pending}
+
+    def take(self, scenarios: Scenarios) -> None:
+        for need in self.needs:
+            if need.is_pending:
+                self.rooms.place(need, scenarios, self.node)
+
+    def why_in_vain(self, scenarios: Scenarios) -> str:
+        """That others have taken the room by now, so that what waits for it would not fit all the same."""
+        short = [need for need in self.needs if not self.rooms.fits(need, self.before)]
+        after = [scenario.after_termination for scenario in scenarios.all]
+        if not short or any(self.rooms.fits(need, state) for need in short for state in after):
+            return ""
+        return f"{short[0].name} would not fit on {self.name} without it either"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
     from rebalancer.cluster.pods import PodTable
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
+    from rebalancer.planning.landing.evaluation import Wish
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.planning.reasons import Reason
@@ -131,12 +132,16 @@ class Strategy(Purpose, Peer):
     def resume(self, moves: Sequence[Move]) -> None:
         """Learn which moves of a plan are carried out, before any of them is looked at again."""
 
-    def follow(self, plan: PlanBuilder) -> None:
-        """Let happen what a move of a plan that is tried once more leads to, as when it was planned."""
+    def wish(
+        self, pod: PodRow, message: str, plan: PlanBuilder, makes_room_for: PodRow | None = None
+    ) -> Wish:
+        """The wish to move a pod, for another one where it ``makes_room_for`` that.
 
-    def in_vain(self, move: Move, plan: PlanBuilder) -> str:
-        """Why a planned move leads to nothing, once all that are left have been tried; empty where it may."""
-        return ""
+        ``message`` is why, and ``plan`` holds the moves so far.
+        """
+        from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
+
+        return Wish(self.name, self.purpose, message, self.lifts, makes_room_for)
 
     @property
     def lifts(self) -> Collection[Reason]:
@@ -165,11 +170,10 @@ class Strategy(Purpose, Peer):
 
         ``groups`` gives them for a plan that holds the moves so far: each is asked for once others moved.
         """
-        from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
-        from rebalancer.planning.strategies.one_by_one import move_in_groups  # noqa: PLC0415 - the same
+        from rebalancer.planning.strategies.one_by_one import move_in_groups  # noqa: PLC0415 - imports numpy
 
         def wish_of(pod: PodRow, plan: PlanBuilder) -> Wish:
-            return Wish(self.name, self.purpose, self.why(pod, plan), self.lifts)
+            return self.wish(pod, self.why(pod, plan), plan)
 
         plan = move_in_groups(
             self.prepared, so_far, groups, wish_of, self.group, siblings_later=self.one_by_one
@@ -193,10 +197,6 @@ class Strategy(Purpose, Peer):
     def purpose(self) -> Purpose:
         """What landings are held to, beyond what holds for all of them."""
         return self
-
-    def purpose_of_room(self, pod: PodRow, plan: PlanBuilder) -> Purpose:
-        """The same for pods that make room for another one; ``plan`` holds the moves so far."""
-        return self.purpose
 
     # What it reports.
 

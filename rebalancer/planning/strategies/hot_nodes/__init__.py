@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.hotness import HotNodes as HotNodesSettings
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
+    from rebalancer.planning.landing.evaluation import Wish
     from rebalancer.planning.landing.purpose import Purpose
 
 
@@ -53,11 +56,19 @@ class HotNodes(Strategy):
         """A landing must be cooler than the node left, by minGain where that must cool."""
         return self.prepared.cooler_node
 
-    def purpose_of_room(self, pod: PodRow, plan: PlanBuilder) -> Purpose:
+    def wish(
+        self, pod: PodRow, message: str, plan: PlanBuilder, makes_room_for: PodRow | None = None
+    ) -> Wish:
         """A pod that makes room may land on the node of the other one, which leaves it for that room."""
-        node = self.prepared.node_of(pod)
+        wish = super().wish(pod, message, plan, makes_room_for)
+        if makes_room_for is None:
+            return wish
+        node = self.prepared.node_of(makes_room_for)
+        percent = plan.expected_percent(node)
         load = self.prepared.inputs.load
-        return self.prepared.cooler_node.makes_room(load, pod, node, plan.expected_percent(node))
+        return replace(
+            wish, purpose=self.prepared.cooler_node.makes_room(load, makes_room_for, node, percent)
+        )
 
     def group(self, pod: PodRow) -> str:
         """The node, where it is to be made cool or left alone."""
