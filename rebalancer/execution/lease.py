@@ -139,7 +139,7 @@ class HeldLease(msgspec.Struct, eq=False):
         needed = self._needed
         began = self._lease.now()
         is_read = self.seconds_left > needed and self._confirm()
-        if self._lost is None and (not is_read or self._released or self.seconds_left <= needed):
+        if self._lost is None and (not is_read or self.seconds_left <= needed):
             self.renew()  # which a lease that was given up refuses
         if self._lost is not None:
             raise self._lost

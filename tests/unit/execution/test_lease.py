@@ -158,7 +158,7 @@ def test_a_lease_is_trusted_only_while_enough_of_it_is_left_for_an_eviction(
     assert (server.version, held.seconds_left) == (2, 60)
 
 
-@pytest.mark.parametrize("passed_seconds", [19.5, 19.99, 20.0])
+@pytest.mark.parametrize("passed_seconds", [19.0, 19.5, 19.99, 20.0])
 def test_a_lease_that_falls_due_while_it_is_read_again_is_renewed_and_not_lost(
     api: RawApi, time: FakeTime, server: LeaseServer, passed_seconds: float
 ) -> None:

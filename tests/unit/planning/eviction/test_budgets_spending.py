@@ -50,17 +50,3 @@ def test_a_pod_without_budgets_is_never_held_back() -> None:
 def test_a_budget_allows_what_its_status_says_and_never_less_than_nothing(allowed: int, counted: int) -> None:
     (record,) = a_snapshot(poddisruptionbudgets=[a_budget("web", labels={}, allowed=allowed)]).budgets or ()
     assert allowed_by(record)[0] == counted
-
-
-ROOM = [
-    # hard, used, how many more pods of 500m and 1Gi
-    ({"pods": "5"}, {"pods": "3"}, 2),
-    ({"count/pods": "5"}, {"count/pods": "5"}, 0),
-    ({"pods": "5"}, {"pods": "7"}, 0),
-    ({"pods": "5"}, None, 5),
-    ({"requests.cpu": "2"}, {"requests.cpu": "500m"}, 3),
-    ({"cpu": "2"}, {"cpu": "1600m"}, 0),
-    ({"requests.memory": "4Gi"}, {"requests.memory": "1Gi"}, 3),
-    ({"pods": "5", "cpu": "2"}, {"pods": "1", "cpu": "1"}, 2),
-    ({"cpu": "many"}, {"cpu": "1"}, 0),
-]

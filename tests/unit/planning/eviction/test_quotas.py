@@ -37,14 +37,21 @@ def a_class(**spec: Any) -> PodClass:
     return PodClass("default", {}, NO_OWNER, msgspec.convert(spec, PodSpec), (), False)
 
 
-def quotas(hard: Amounts, used: Amounts, **spec: Any) -> Quotas:
-    item = {
-        "metadata": {"name": "small", "namespace": "default"},
+def a_quota(hard: Amounts, used: Amounts, name: str = "small", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"hard": hard, **spec},
         "status": {"hard": hard, "used": used},
     }
-    recording = a_recording(None, nodes=[a_node("a")], pods=[], resourcequotas=[item])
+
+
+def quotas_of(*items: dict[str, Any]) -> Quotas:
+    recording = a_recording(None, nodes=[a_node("a")], pods=[], resourcequotas=list(items))
     return Quotas(build_snapshot(recording))
+
+
+def quotas(hard: Amounts, used: Amounts, **spec: Any) -> Quotas:
+    return quotas_of(a_quota(hard, used, **spec))
 
 
 def most_at_once(spec: dict[str, Any], field: str, name: str) -> Fraction | None:
@@ -117,6 +124,17 @@ def test_a_pod_with_resources_of_its_own_need_not_name_those_of_each_container()
     assert not known.lacking(whole)
 
 
+def test_only_cpu_memory_and_huge_pages_of_a_pod_as_a_whole_spare_its_containers_from_naming_theirs() -> None:
+    known = quotas({"limits.cpu": "9"}, {"limits.cpu": "0"})
+
+    def refused(resource: str) -> bool:
+        whole = a_class(containers=[{"name": "a"}], resources={"limits": {resource: "1"}})
+        return "container a does not say its limits.cpu" in known.lacking(whole)
+
+    assert not any(map(refused, ("cpu", "memory", "hugepages-2Mi")))
+    assert all(map(refused, ("ephemeral-storage", "example.com/gpu")))
+
+
 def test_only_cpu_and_memory_make_a_pod_more_than_best_effort() -> None:
     def best_effort(**given_resources: Any) -> bool:
         return is_best_effort(a_class(containers=[{"name": "a", "resources": given_resources}]).spec)
@@ -150,7 +168,15 @@ def test_a_quota_says_for_which_pod_it_has_no_room_and_what_others_do_not_ask_fo
     one = a_container(cpu="1")
     assert known.lacking(one, [a_class(containers=[{"name": "a"}])]) == ""
     assert "no room for a second one" in known.lacking(one, [one])
+    assert known.lacking(one, [one]).endswith("1 of 2 used, and this wave makes 1 more beside it")
+    assert known.lacking(a_container(cpu="2")).endswith("1 of 2 used")
     assert "no room for its replacement" in known.lacking(one, [one, one], leaving=one)
+
+
+def test_a_quota_that_does_not_count_a_pod_hides_none_that_does() -> None:
+    of_others = a_quota({"pods": "9"}, {"pods": "9"}, name="idle", scopes=["BestEffort"])
+    small = a_quota({"pods": "5"}, {"pods": "2"})
+    assert quotas_of(of_others, small).room(a_container(cpu="1")) == (3, "quota small, 2 of 5 pods used")
 
 
 def test_a_further_object_of_a_kind_needs_room_that_is_known() -> None:
