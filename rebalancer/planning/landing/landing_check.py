@@ -372,7 +372,7 @@ class LandingCheck:
 
     def _spoiled(self, landings: Landings, at: int) -> Peer | None:
         """The first strategy that would have to move pods because of one of the landings."""
-        landing = replace(landings, rows=landings.rows[at : at + 1], after=landings.after[at : at + 1])
+        landing = replace(landings, rows=landings.rows[[at]], after=landings.after[[at]])
         for peer in self._peers if landings.state is not None else ():
             spoils = peer.spoils(landing)
             if spoils is not None and spoils[0]:

@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck
+from rebalancer.planning.landing.landing_check import (
+    JUST_READY_SECONDS,
+    CoolerNode,
+    LandingCheck,
+    excluded_destinations,
+)
 from rebalancer.planning.landing.purpose import Landings, Peer, Purpose
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -22,7 +27,9 @@ USED = {"left": 92.0, "b": 30.0, "c": 65.0, "d": 60.0, "e": float("nan"), "f": 9
 PERCENT = 20.0  # of a node, that the pod uses
 
 
-def prepared_cluster(b_ready_since: str = "", **planning: Any) -> PreparedInputs:
+def prepared_cluster(
+    b_ready_since: str = "", pod_percent: float = PERCENT, **planning: Any
+) -> PreparedInputs:
     """A pod on a node at 92 %, hot above 80 % and cool at 65 %, and nodes as full as ``USED``."""
     made = [a_node(name, cpu=10) for name in USED]
     if b_ready_since:
@@ -32,7 +39,7 @@ def prepared_cluster(b_ready_since: str = "", **planning: Any) -> PreparedInputs
             made,
             [a_workload("web", ["left"], cpu="100m")],
             load=USED,
-            pod_load={"web-0": PERCENT / 10},
+            pod_load={"web-0": pod_percent / 10},
             policy=a_policy(planning=planning),
         )
     )
@@ -50,10 +57,10 @@ def landings(prepared: PreparedInputs) -> Landings:
     return Landings(PodRow(0), NodeRow(row), rows, before, after, load.points_of(0))
 
 
-def why_not(prepared: PreparedInputs, **changes: Any) -> dict[str, str]:
+def why_not(prepared: PreparedInputs, purpose: Purpose | None = None, **changes: Any) -> dict[str, str]:
     """Why a landing on each node is not acceptable; empty where it is, as which it is counted too."""
     found, check = replace(landings(prepared), **changes), prepared.landing_check
-    purpose = prepared.cooler_node
+    purpose = purpose or prepared.cooler_node
     names = [prepared.nodes.names[row] for row in found.rows.tolist()]
     acceptable = check.acceptable(found, purpose).tolist()
     words = {name: check.why_not(found, index, purpose) for index, name in enumerate(names)}
@@ -127,6 +134,50 @@ def test_a_landing_gains_as_many_points_as_are_asked_for(gain: float, acceptable
 def test_a_node_that_became_ready_just_now_is_not_counted_on(age: float, acceptable: bool) -> None:
     words = why_not(prepared_cluster(at(-age)))
     assert words["b"] == ("" if acceptable else "b became Ready only just now")
+
+
+REMOVED = {"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}
+
+
+@rows(
+    "node, why",
+    [
+        (a_node("b"), ""),
+        (a_node("b", ready=False), "is not Ready"),
+        (a_node("b", memory="0"), "has no allocatable memory"),
+        (a_node("b", taints=[REMOVED]), "is about to be removed (ToBeDeletedByClusterAutoscaler)"),
+    ],
+)
+def test_a_node_that_no_landing_may_count_on_says_why(node: dict[str, Any], why: str) -> None:
+    inputs = planning_inputs([a_node("left"), node], [a_workload("web", ["left"])])
+    row = inputs.snapshot.nodes.row["b"]
+    assert excluded_destinations(inputs, {}).get(row, "") == why
+    assert excluded_destinations(inputs, {row: "settles"})[row] == (why or "settles")
+
+
+def test_a_landing_is_at_an_unknown_level_of_what_its_node_does_not_say_it_has() -> None:
+    inputs = planning_inputs([a_node("left"), a_node("b", memory="0")], [a_workload("web", ["left"])])
+    load = inputs.load
+    pod = np.ones(load.usage.shape[1])
+    rows = np.array([inputs.snapshot.nodes.row["b"]])
+    after = prepare(inputs).landing_check.percent_after(rows, np.zeros_like(load.usage), load.pod_count, pod)
+    unknown = np.isnan(after[0])
+    names = load.percent_resources
+    assert [name for name, missing in zip(names, unknown, strict=True) if missing] == ["memory"]
+
+
+@rows(
+    "relieves, why",
+    [(True, ""), (False, "f would be at 70.0 % cpu; it is hot, and may be filled up to 65.0 % only")],
+)
+def test_a_hot_node_is_filled_up_to_its_cool_to_unless_the_move_relieves_another_one(
+    relieves: bool, why: str
+) -> None:
+    prepared = prepared_cluster()
+    after = landings(prepared).after.copy()
+    after[prepared.nodes.row["f"], 0] = 70.0
+    purpose = replace(prepared.cooler_node, relieves=relieves)
+    assert why_not(prepared, purpose, after=after)["f"] == why
 
 
 def settings_behind(prepared: PreparedInputs) -> dict[str, tuple[str, ...]]:
@@ -329,6 +380,44 @@ def test_what_leaves_a_node_later_fills_it_for_a_while() -> None:
     assert after[0, 0] == pytest.approx(65.0)
 
 
+def why_not_of_swap(source: str, before: float, hot_node_after: float, max_after: int) -> dict[str, str]:
+    """By node: why a pod may not land there that makes room for another; both take 5 points of a node."""
+    prepared = prepared_cluster(pod_percent=5.0, maxAfter={"cpu": max_after})
+    found = landings(prepared)
+    hot_node = found.source
+    purpose = prepared.cooler_node.makes_room(prepared.inputs.load, found.pod, hot_node, found.before)
+    after = found.after.copy()
+    after[hot_node, 0] = hot_node_after
+    percent = found.before.copy()
+    percent[0] = before
+    source_row = NodeRow(prepared.nodes.row[source])
+    return why_not(prepared, purpose, source=source_row, before=percent, after=after)
+
+
+@rows(
+    "hot_node_after, max_after, why",
+    [
+        (96.9, 100, ""),
+        (97.1, 100, "left would be at 97.1 % cpu, hot above 97.0 %"),
+        (96.9, 95, "left would be at 96.9 % cpu, planning.maxAfter 95.0 %"),
+    ],
+)
+def test_a_pod_that_makes_room_fills_the_hot_node_by_no_more_than_leaves_it_and_no_other_hot_node(
+    hot_node_after: float, max_after: int, why: str
+) -> None:
+    """It leaves a node that is not hot, and is asked to gain nothing."""
+    words = why_not_of_swap("d", 70.0, hot_node_after, max_after)
+    assert words["left"] == why
+    assert words["c"] == ""
+    assert words["f"].startswith("f would be at 95.0 % cpu, hot above 80.0 %")
+
+
+def test_a_pod_that_makes_room_and_leaves_a_hot_node_must_relieve_that_one_too() -> None:
+    words = why_not_of_swap("f", 90.0, 96.9, max_after=100)
+    assert words["left"] == "left would be at 96.9 % cpu, above the 90.0 % of the node that it leaves"
+    assert words["b"] == ""
+
+
 class NewPod(Purpose):
     """A purpose for which a new pod on the same node is as good, unless it objects."""
 
@@ -404,6 +493,8 @@ NOTHING = "cool would take over nothing of the cpu and memory in which its node 
         # The example of CoolerNode.
         ((92, 90), (40, 83), (20, 1), ""),
         ((92, 90), (40, 88), (20, 1), ""),
+        # As full as the node left is not fuller.
+        ((92, 90), (40, 89), (20, 1), ""),
         ((92, 90), (40, 90), (20, 1), FULLER),
         # What the pod brings none of it makes no worse.
         ((92, 90), (40, 95), (20, 0), ""),
