@@ -15,20 +15,18 @@ from tests.ux.terminal import ROOT
 PAGE = ROOT / "rebalancer" / "reporting" / "html" / "page.html.jinja"
 
 
-def test_the_pictures_of_the_readme_are_what_the_program_prints() -> None:
+def test_the_pictures_of_the_readme_are_what_the_program_prints_and_ask_for_nothing() -> None:
     readme = (ROOT / "README.md").read_text()
+    printed = dict(readme_pictures())
 
-    for path, svg in readme_pictures():
+    for path, svg in printed.items():
         name = path.relative_to(ROOT)
         assert str(name) in readme
         assert path.read_text() == svg, f"{name} is not what the program prints: make pictures"
 
-
-def test_the_pictures_ask_for_nothing() -> None:
     shown = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-
-    assert {path for path, _ in readme_pictures()} < set(shown)
-    for path in shown:  # which the tests above compare with what the program prints
+    assert printed.keys() < set(shown)
+    for path in shown:
         svg = path.read_text()
         assert set(re.findall(r"https?://[^\"' )]+", svg)) == {"http://www.w3.org/2000/svg"}, path
         assert "<script" not in svg
