@@ -100,8 +100,11 @@ def a_workload(index: int, constrained: bool) -> tuple[dict[str, Any], dict[str,
     return replica_set, pod
 
 
-def a_cluster(nodes: int, constrained: bool) -> Snapshot:
-    """A cluster of ``nodes``; without ``constrained`` nobody uses affinity or constraints of their own."""
+def objects_of(nodes: int, constrained: bool) -> dict[str, list[dict[str, Any]]]:
+    """What a cluster of ``nodes`` holds, by the plural of its kind.
+
+    Without ``constrained`` nobody uses affinity or constraints of their own.
+    """
     names = [f"node-{index:05}" for index in range(nodes)]
     workloads = max(nodes * PODS_A_NODE // PODS_A_WORKLOAD, 1)
     pods, replica_sets = [], []
@@ -118,17 +121,21 @@ def a_cluster(nodes: int, constrained: bool) -> Snapshot:
                     "status": {"phase": "Running"},
                 }
             )
-    kinds: dict[str, list[Any]] = {
+    return {
         "nodes": [a_node(index) for index in range(nodes)],
         "pods": pods,
         "replicasets": replica_sets,
         "services": [],
         "namespaces": [{"metadata": {"name": "default"}}],
     }
+
+
+def a_cluster(nodes: int, constrained: bool) -> Snapshot:
+    """The cluster of these objects."""
     encode = msgspec.json.encode
     listings = {
         plural: decode_listing(BY_PLURAL[plural], [msgspec.Raw(encode(item)) for item in items])
-        for plural, items in kinds.items()
+        for plural, items in objects_of(nodes, constrained).items()
     }
     return build_snapshot(Recording("bench", listings))
 

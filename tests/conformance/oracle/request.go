@@ -36,6 +36,9 @@ type landingsAsked struct {
 	Repeats int `json:"repeats"`
 	// Sequence asks for all pending pods one after the other, each counted on its node for those after it.
 	Sequence bool `json:"sequence"`
+	// Timed also asks for the processor time of every search of a sequence. It is that of the whole program, so such
+	// cases must be asked one at a time.
+	Timed bool `json:"timed"`
 }
 
 // answer is the decision about each pending pod.

@@ -103,3 +103,11 @@ def test_no_search_of_a_sample_lands_outside_the_nodes_that_the_model_holds_poss
             assert set(landings["nodes"]) <= predicted.keys() | {""}, (seed, workers)
             searches += len(landings["nodes"])
     assert searches > 1000
+
+
+def test_a_timed_sequence_tells_the_processor_time_of_every_search(oracle: Oracle) -> None:
+    pending = [_pod("q", "1", 0), _pod("r", "1", 0)]
+    searches = {"sequence": True, "timed": True, "starts": [0], "repeats": 3}
+    found = oracle.answer(_case([_node(0), _node(1)], [], pending, searches=searches))
+    assert [len(times) for times in found["microseconds"]] == [2, 2, 2]
+    assert all(time > 0 for times in found["microseconds"] for time in times)
