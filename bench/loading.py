@@ -122,7 +122,7 @@ class Loader:
     def __init__(self, server: Server, concurrency: int = CONCURRENCY, etcd: Etcd | None = None) -> None:
         self._server = server
         self._concurrency = concurrency
-        self._uids: dict[str, str] = {}  # as generated -> as the server gave it
+        self.uids: dict[str, str] = {}  # as generated -> as the server gave it
         self._etcd = etcd
         self._made: dict[str, Object] = {}  # pods that the server made, by what copies of them share
 
@@ -152,7 +152,7 @@ class Loader:
         metadata = {name: value for name, value in item["metadata"].items() if name not in _SERVERS_OWN}
         if "ownerReferences" in metadata:
             metadata["ownerReferences"] = [
-                {**owner, "uid": self._uids.get(owner["uid"], owner["uid"])}
+                {**owner, "uid": self.uids.get(owner["uid"], owner["uid"])}
                 for owner in metadata["ownerReferences"]
             ]
         shared = _shared(item) if self._etcd is not None and plural == "pods" else ""
@@ -165,7 +165,7 @@ class Loader:
             path = f"{root}namespaces/{metadata['namespace']}/{plural}"
         made = self._server.send("POST", path, {**item, "metadata": metadata})
         if "uid" in item["metadata"]:
-            self._uids[item["metadata"]["uid"]] = made["metadata"]["uid"]
+            self.uids[item["metadata"]["uid"]] = made["metadata"]["uid"]
         own = f"{path}/{metadata['name']}"
         if plural == "namespaces":
             account = {"metadata": {"name": "default"}}  # pods are not admitted without one

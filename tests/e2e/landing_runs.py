@@ -207,7 +207,7 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
             api.create({**manifest, "spec": {**manifest["spec"], "unschedulable": elsewhere}})
     control_plane.start_scheduler(scheduler)
     if situation.large:
-        _show_scheduler(api, min(cluster.hot))
+        show_scheduler(api, min(cluster.hot))
     for workload in cluster.on_hot:
         api.create(workload)
     _wait_for_pods(api, cluster.on_hot)
@@ -227,7 +227,7 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
     _create_young(api, young)
 
 
-def _show_scheduler(api: Api, node: str) -> None:
+def show_scheduler(api: Api, node: str) -> None:
     """The static pod of the scheduler that has just started, which tells when that was."""
     uid = api.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
     container = {

@@ -117,26 +117,31 @@ def _registration(port: int) -> list[dict[str, Any]]:
     ]
 
 
-@contextlib.contextmanager
 def exact_metrics(
     control_plane: ControlPlane,
     clock: Callable[[], float] = time.time,
     cpu_milli: Callable[[dict[str, Any]], int] = lambda pod: int(
         pod["metadata"].get("annotations", {}).get(CPU_MILLI, 0)
     ),
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """The metrics API without noise: what pods use, by default by their annotations, behind the aggregation.
 
     What a machine with few cores has to do for a real one, it cannot do evenly: rates of it swing by a tenth.
     """
     api = control_plane.api
+    return served_metrics(control_plane, lambda kind: exact_figures(api, kind, clock(), cpu_milli))
+
+
+@contextlib.contextmanager
+def served_metrics(control_plane: ControlPlane, figures: Callable[[str], dict[str, Any]]) -> Iterator[None]:
+    """The metrics API behind the aggregation; ``figures`` is the list of nodes or of pods, as asked."""
 
     def answer(request: loopback.Request) -> loopback.Answer:
         kind = request.path.partition("?")[0].rpartition("/")[2]
-        known = kind in ("nodes", "pods")
-        document = exact_figures(api, kind, clock(), cpu_milli) if known else _RESOURCES
+        document = figures(kind) if kind in ("nodes", "pods") else _RESOURCES
         return loopback.Answer(json.dumps(document).encode(), headers={"Content-Type": "application/json"})
 
+    api = control_plane.api
     certificate = loopback.a_certificate(control_plane.folder)
     with loopback.answering(answer, certificate) as url:
         for manifest in _registration(int(url.rpartition(":")[2])):
