@@ -53,20 +53,34 @@ class Workload:
     nodes: tuple[str, ...]
 
 
-def _loads(chance: random.Random) -> dict[str, float]:
+@dataclass(frozen=True)
+class Shape:
+    """How large a cluster is, and how loaded."""
+
+    nodes: int = NODES
+    hot: int = HOT
+    mean: float = MEAN  # load of all nodes, in percent
+
+
+USUAL = Shape()
+
+
+def _loads(chance: random.Random, shape: Shape) -> dict[str, float]:
     """What each node is to bear, in percent: some are hot, and all of them are at the mean together."""
-    hot = [chance.uniform(82.0, 98.0) for _ in range(HOT)]
-    cool = [chance.uniform(50.0, 72.0) for _ in range(NODES - HOT)]
-    shift = (MEAN * NODES - sum(hot) - sum(cool)) / len(cool)
+    hot = [chance.uniform(82.0, 98.0) for _ in range(shape.hot)]
+    cool = [chance.uniform(50.0, 72.0) for _ in range(shape.nodes - shape.hot)]
+    shift = (shape.mean * shape.nodes - sum(hot) - sum(cool)) / len(cool)
     return {
         f"node-{number:02d}": load for number, load in enumerate([*hot, *(load + shift for load in cool)])
     }
 
 
-def workloads(seed: int) -> Iterator[Workload]:
+def workloads(seed: int, shape: Shape = USUAL) -> Iterator[Workload]:
     """Workloads that fill the nodes by what they use, whatever they request; always the same for a seed."""
     chance = random.Random(seed)
-    room = {name: CORES * 10.0 * load for name, load in _loads(chance).items()}  # thousandths of a core
+    room = {
+        name: CORES * 10.0 * load for name, load in _loads(chance, shape).items()
+    }  # thousandths of a core
     requestable = dict.fromkeys(room, CORES * 970.0)
     number = 0
     while max(room.values()) > 150.0:
@@ -94,15 +108,15 @@ def workloads(seed: int) -> Iterator[Workload]:
         yield Workload(name, uses, request, chance.random() < PROTECTED, tuple(nodes))
 
 
-def loaded_inputs(seed: int) -> PlanningInputs:
+def loaded_inputs(seed: int, shape: Shape = USUAL) -> PlanningInputs:
     """What a plan of such a cluster is made from."""
     items = no_items()
     size = 1000 * CORES, 4 * CORES
-    items["nodes"] = [node_item(number, size, "") for number in range(NODES)]
+    items["nodes"] = [node_item(number, size, "") for number in range(shape.nodes)]
     for node in items["nodes"]:
         del node["metadata"]["labels"]["zone"]
     usage: dict[str, tuple[float, float]] = {}
-    for workload in workloads(seed):
+    for workload in workloads(seed, shape):
         name, annotations = workload.name, HELD if workload.protected else {}
         requests = {"cpu": f"{workload.requests}m", "memory": "64Mi"}
         containers = [{"name": "main", "image": "app:v1", "resources": {"requests": requests}}]
