@@ -156,7 +156,8 @@ class RecordedUse:
         self._system: dict[str, Use] = {}  # what of a node no pod uses
         for item in items_of(folder, "nodemetrics"):
             name = item["metadata"]["name"]
-            self._system[name] = _use_of(item["usage"]).minus(by_node[name])
+            system = _use_of(item["usage"]).minus(by_node[name])
+            self._system[name] = Use(max(system.cpu, 0), max(system.memory, 0))
         self._allocatable: dict[str, Use] = {}
         self._capacity: dict[str, Use] = {}
         for node in items_of(folder, "nodes"):
@@ -238,6 +239,10 @@ class RecordedUse:
             node = pod["spec"].get("nodeName", "")
             if node:
                 found[node] = found[node].plus(use)
+        # Where pods would use more than there is, as on some recorded nodes, the node uses all of it.
+        for name, use in found.items():
+            capacity = self._capacity[name]
+            found[name] = Use(min(use.cpu, capacity.cpu), min(use.memory, capacity.memory))
         return found
 
 
