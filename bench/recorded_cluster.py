@@ -17,11 +17,12 @@ import threading
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import urllib3
 import yaml
 
 from bench.loading import Etcd, Loader, Server
@@ -41,6 +42,9 @@ _WITHOUT = (
     "garbage-collector-controller",
 )
 _LOADED = ("namespaces", "nodes", "deployments", "replicasets", "poddisruptionbudgets")
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_PODS = "/api/v1/pods"
+_FOLLOWED_SECONDS = 0.3  # until what others have seen of a pod is seen here as well
 _WINDOW_SECONDS = 900.0
 _RENEWAL_SECONDS = 60.0  # load-watcher asks its source once a minute
 _NANO = 10**9
@@ -78,25 +82,25 @@ def items_of(folder: Path, plural: str) -> list[Object]:
 def start_recorded(control_plane: ControlPlane, folder: Path) -> None:
     """Start a control plane with the recorded objects, and all of it but the scheduler."""
     control_plane.start(controllers=False, scheduler=False, kwok=False)
-    classes = items_of(folder, "priorityclasses")
-    for manifest in classes:
+    for manifest in items_of(folder, "priorityclasses"):
         if not manifest["metadata"]["name"].startswith("system-"):
             control_plane.api.create(manifest)
     server = Server(control_plane.kubeconfig())
     loader = Loader(server)
     loader.load({plural: items_of(folder, plural) for plural in _LOADED})
-    named = {manifest["value"]: manifest["metadata"]["name"] for manifest in classes}
-    _load_pods(server, Etcd(control_plane.etcd), items_of(folder, "pods"), loader.uids, named)
+    _load_pods(server, Etcd(control_plane.etcd), folder, loader.uids)
     control_plane.start_controllers(without=_WITHOUT)
     control_plane.start_kwok()
 
 
-def _load_pods(
-    server: Server, etcd: Etcd, pods: Iterable[Object], uids: Mapping[str, str], classes: Mapping[int, str]
-) -> None:
+def _load_pods(server: Server, etcd: Etcd, folder: Path, uids: Mapping[str, str]) -> None:
     """Create one pod of each kind, which the server fills in; store all others like that one."""
+    classes = {item["value"]: item["metadata"]["name"] for item in items_of(folder, "priorityclasses")}
+    labels_of_nodes = {
+        node["metadata"]["name"]: node["metadata"]["labels"] for node in items_of(folder, "nodes")
+    }
     samples: dict[str, Object] = {}
-    for number, pod in enumerate(pods):
+    for number, pod in enumerate(items_of(folder, "pods")):
         metadata, spec = pod["metadata"], dict(pod["spec"])
         own = {name: metadata[name] for name in ("name", "creationTimestamp")}
         shared = {name: metadata[name] for name in ("namespace", "labels", "annotations") if name in metadata}
@@ -115,6 +119,11 @@ def _load_pods(
         sample = samples[key]
         stored = {**sample["metadata"], **own, "uid": str(uuid.uuid4())}
         stored.pop("resourceVersion", None)  # etcd's own
+        # From 1.35 on the server labels a pod with the zone and the region of its node.
+        topology = {
+            key: labels_of_nodes[node][key] for key in _TOPOLOGY if key in sample["metadata"]["labels"]
+        }
+        stored["labels"] = {**sample["metadata"]["labels"], **topology}
         address = f"10.{1 + number // 65536}.{number // 256 % 256}.{number % 256}"
         status = {**sample["status"], **pod["status"], "podIP": address, "podIPs": [{"ip": address}]}
         etcd.put(
@@ -130,9 +139,13 @@ def _load_pods(
 
 @dataclass
 class _Pod:
+    namespace: str
+    name: str
+    container: str
     owner: str
-    node: str
     use: Use
+    node: str = ""
+    is_going: bool = False
 
 
 class RecordedUse:
@@ -164,33 +177,45 @@ class RecordedUse:
             name = node["metadata"]["name"]
             self._allocatable[name] = _use_of(node["status"]["allocatable"])
             self._capacity[name] = _use_of(node["status"]["capacity"])
-        self._pods: dict[str, _Pod] = {}  # by uid, those that are not going
+        self._pods: dict[str, _Pod] = {}  # by uid
         self._left: dict[str, deque[Use]] = defaultdict(deque)  # by owner, what pods used that went
+        listed = api.get(_PODS)
+        for pod in listed["items"]:
+            self._note("ADDED", pod)
+        version = listed["metadata"]["resourceVersion"]
+        threading.Thread(target=self._follow, args=(version,), daemon=True).start()
 
     def figures(self, kind: str) -> Object:
         """What the metrics API answers when it is asked for nodes or pods."""
-        with self._lock:
-            listed = self._listed()
-            uses = self._uses(listed)
+        time.sleep(_FOLLOWED_SECONDS)
         # Its times are whole seconds: the one after, which shows all pods that are bound by now.
         moment = {"timestamp": times.render(math.ceil(time.time())), "window": "0s"}
         items: list[Object] = []
         if kind == "nodes":
-            for name, use in self._of_nodes(listed, uses).items():
+            for name, use in self.of_nodes().items():
                 items.append({"metadata": {"name": name}, "usage": use.document(), **moment})
         else:
-            for pod, use in zip(listed, uses, strict=True):
-                metadata = {key: pod["metadata"][key] for key in ("name", "namespace")}
-                containers = [{"name": pod["spec"]["containers"][0]["name"], "usage": use.document()}]
+            with self._lock:
+                pods = [pod for pod in self._pods.values() if pod.node]
+            for pod in pods:
+                metadata = {"name": pod.name, "namespace": pod.namespace}
+                containers = [{"name": pod.container, "usage": pod.use.document()}]
                 items.append({"metadata": metadata, "containers": containers, **moment})
-        name = "NodeMetricsList" if kind == "nodes" else "PodMetricsList"
-        return {"kind": name, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items}
+        list_kind = "NodeMetricsList" if kind == "nodes" else "PodMetricsList"
+        return {"kind": list_kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": items}
 
     def of_nodes(self) -> dict[str, Use]:
         """What each node uses now."""
+        found = dict(self._system)
         with self._lock:
-            listed = self._listed()
-            return self._of_nodes(listed, self._uses(listed))
+            for pod in self._pods.values():
+                if pod.node:
+                    found[pod.node] = found[pod.node].plus(pod.use)
+        # Where pods would use more than there is, as on some recorded nodes, the node uses all of it.
+        for name, use in found.items():
+            capacity = self._capacity[name]
+            found[name] = Use(min(use.cpu, capacity.cpu), min(use.memory, capacity.memory))
+        return found
 
     def hot(self, cpu: float, memory: float) -> set[str]:
         """The nodes that use more than so many percent of what pods may use of them."""
@@ -209,41 +234,36 @@ class RecordedUse:
             found[name] = Load(100 * use.cpu / capacity.cpu, 100 * use.memory / capacity.memory)
         return found
 
-    def _listed(self) -> list[Object]:
-        return self._api.list("/api/v1/pods")
+    def _follow(self, version: str) -> None:
+        while True:
+            try:
+                for event in self._api.watch(_PODS, resource_version=version):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self._note(event["type"], event["object"])
+            except (OSError, urllib3.exceptions.HTTPError):
+                return  # the server has ended
 
-    def _uses(self, listed: list[Object]) -> list[Use]:
-        """What all pods that there are now use; a new one uses what a pod of its owner used that left."""
-        staying = {pod["metadata"]["uid"] for pod in listed if "deletionTimestamp" not in pod["metadata"]}
-        for uid in self._pods.keys() - staying:
-            gone = self._pods.pop(uid)
-            self._left[gone.owner].append(gone.use)
-        uses: list[Use] = []
-        for pod in listed:
-            metadata = pod["metadata"]
-            uid = metadata["uid"]
-            recorded = self._recorded.get((metadata["namespace"], metadata["name"]))
-            if uid not in self._pods and uid in staying:
+    def _note(self, event: str, pod: Object) -> None:
+        """Follow a pod; a new one uses what one of its owner used that went."""
+        metadata = pod["metadata"]
+        uid = metadata["uid"]
+        with self._lock:
+            if uid not in self._pods:
+                if event == "DELETED":
+                    return
                 owner = metadata.get("ownerReferences", [{"uid": ""}])[0]["uid"]
-                use = recorded
+                use = self._recorded.get((metadata["namespace"], metadata["name"]))
                 if use is None:
                     use = self._left[owner].popleft() if self._left[owner] else NOTHING
-                self._pods[uid] = _Pod(owner, pod["spec"].get("nodeName", ""), use)
-            known = self._pods.get(uid)
-            uses.append(known.use if known is not None else recorded or NOTHING)
-        return uses
-
-    def _of_nodes(self, listed: list[Object], uses: list[Use]) -> dict[str, Use]:
-        found = dict(self._system)
-        for pod, use in zip(listed, uses, strict=True):
-            node = pod["spec"].get("nodeName", "")
-            if node:
-                found[node] = found[node].plus(use)
-        # Where pods would use more than there is, as on some recorded nodes, the node uses all of it.
-        for name, use in found.items():
-            capacity = self._capacity[name]
-            found[name] = Use(min(use.cpu, capacity.cpu), min(use.memory, capacity.memory))
-        return found
+                container = pod["spec"]["containers"][0]["name"]
+                self._pods[uid] = _Pod(metadata["namespace"], metadata["name"], container, owner, use)
+            known = self._pods[uid]
+            known.node = pod["spec"].get("nodeName", "")
+            if not known.is_going and (event == "DELETED" or "deletionTimestamp" in metadata):
+                known.is_going = True
+                self._left[known.owner].append(known.use)
+            if event == "DELETED":
+                del self._pods[uid]
 
 
 class WatchedLoads:
