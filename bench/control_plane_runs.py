@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.landing_runs import show_scheduler
 from tests.e2e.loaded_cluster import hot_nodes, policy, start_loaded
-from tests.e2e.loads import LoadServer
+from tests.e2e.loads import LoadServer, Served, known_at
 
 POLICY = ROOT / "bench" / "policy-live.yaml"
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -59,6 +59,7 @@ class Run:
     again: int
     processor_seconds: float
     wall_seconds: float
+    served: tuple[Served, ...] = ()  # what a load-watcher answered the scheduler and the run
 
     @property
     def evictions(self) -> list[dict[str, Any]]:
@@ -138,9 +139,10 @@ def recorded_run(dump: Path, evictions: int, folder: Path) -> Run:
                 # To a scheduler that has just started all pods are new, and it counts what they request.
                 time.sleep(metrics.MEASURED_AFTER_SECONDS)
                 rebalancer = Rebalancer(folder / "run", control_plane.kubeconfig(), json.dumps(document))
-                return measured_run(
+                run = measured_run(
                     rebalancer, folder / "state.json", lambda: use.hot(levels["cpu"], levels["memory"])
                 )
+                return replace(run, served=tuple(server.served))
 
 
 def _told(name: str, run: Run) -> None:
@@ -157,6 +159,10 @@ def _told(name: str, run: Run) -> None:
                 f"    {pod['namespace']}/{pod['name']}: {outcome['result']} on {outcome.get('node')}, "
                 f"planned {landings}: {outcome['because']}"
             )
+        if evicted and outcome["node"] not in landings and run.served:
+            # A pod's time of binding is cut to whole seconds.
+            bound_at = (outcome.get("boundAt") or time.time()) + 1
+            click.echo(f"    {known_at(run.served, bound_at, [*landings, outcome['node']])}")
 
 
 @click.group(help=__doc__)
