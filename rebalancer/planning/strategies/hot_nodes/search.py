@@ -64,9 +64,7 @@ _FEW_PODS = 40  # that may move: there are as many placements as if there were s
 _MOST_LEFT_OUT = 4  # moves of the best plan, where a variation begins with the others,
 _MOST_DRAWN = 20  # and goes on with so many other pods,
 _POWER = 4.0  # drawn by this power of their value
-_MOST_DEPARTURES = (
-    200  # sets of pods within the limits that are compared by what their leaving alone would do
-)
+_MOST_IN_VAIN = 8  # variations in a row that lead to a plan which is there already: no more are tried
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever the level
 
@@ -123,7 +121,8 @@ class ReliefSearch:
     def best(self) -> RankedPlan:
         """The best plan of those that the drafts lead to, within their placements."""
         best = self.plan()
-        least = self._least_excess() + NEGLIGIBLE
+        all_gone = self.pods.with_all_gone(self.first_percent)
+        least = float(self.pods.excess(all_gone).sum()) + NEGLIGIBLE
         if best.attempt.excess <= least:
             return best
         drafts = None
@@ -134,34 +133,6 @@ class ReliefSearch:
         else:
             best = self._best_variation(best)
         return self._with_room(best) if best.attempt.excess > least else best
-
-    def _least_excess(self) -> float:
-        """Points of excess that no plan comes below, even if pods left for other clusters.
-
-        Where limits leave few sets of pods that may leave together, it is the best of these; otherwise all
-        pods are taken to leave. Pods of a workload that take the same off the same node count as one another.
-        """
-        pods = self.pods
-        alike: dict[tuple[int, str, bytes], list[int]] = {}
-        for at, pod in enumerate(pods.candidates):
-            if at not in self.moved:
-                key = (int(pods.node[at]), pod.workload.key, pods.relief[at].tobytes())
-                alike.setdefault(key, []).append(at)
-        departures = [(self.first_percent, self.start.used)]
-        for group in alike.values():
-            for departed in tuple(departures):
-                percent, used = departed
-                for at in group:
-                    if used.reached(pods.candidates[at]):
-                        break
-                    used = used.copy()
-                    used.count(pods.candidates[at])
-                    percent = percent.copy()
-                    percent[pods.node[at]] -= pods.relief[at]
-                    departures.append((percent, used))
-            if len(departures) > _MOST_DEPARTURES:
-                return float(pods.excess(pods.with_all_gone(self.first_percent)).sum())
-        return min(float(pods.excess(percent).sum()) for percent, _ in departures)
 
     def _best_draft(self, drafts: Drafts, best: RankedPlan) -> RankedPlan:
         """The best of a plan and those that are drafted from it."""
@@ -185,12 +156,12 @@ class ReliefSearch:
         random = np.random.default_rng(0)
         tried = {best.order}
         used = len(self.pods.candidates)  # about what a plan asks for
-        while placements.asked + used < budget and best.order:
+        in_vain = 0
+        while placements.asked + used < budget and best.order and in_vain < _MOST_IN_VAIN:
             before = placements.asked
             variation = self.plan([*_some(best.order, random), *self._drawn(random)])
             used = max(placements.asked - before, len(best.order))
-            if variation.order in tried:
-                budget -= used
+            in_vain = in_vain + 1 if variation.order in tried else 0
             tried.add(variation.order)
             best = min(best, variation, key=lambda plan: plan.quality)
         return best

@@ -131,34 +131,3 @@ def test_a_node_that_has_been_cooled_takes_pods_of_a_hotter_one_where_that_pays(
 
     assert set(moved(plan)) == moves
     assert moved(plan).get("small-0", "b") == "b"
-
-
-def two_workloads_on_two_hot_nodes(per_workload: int) -> PlanningInputs:
-    """The cool node has room for a pod of each workload, and not for two of each."""
-    nodes = [a_node("hot", cpu=10), a_node("hotter", cpu=10), a_node("cool", cpu=4)]
-    pods = [
-        a_workload("web", ["hot", "hot", "hotter"], cpu="1200m"),
-        a_workload("api", ["hot", "hotter", "hotter"], cpu="700m"),
-        a_workload("held-hot", ["hot"], cpu="6", annotations=PROTECTED),
-        a_workload("held-hotter", ["hotter"], cpu="6500m", annotations=PROTECTED),
-    ]
-    limits = {"perRun": 5, "perNode": 5, "perNamespace": 5, "perWorkload": per_workload}
-    return planning_inputs(nodes, pods, policy=a_policy(limits=limits))
-
-
-def test_a_plan_is_not_varied_that_is_the_best_of_those_that_limits_allow(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(drafts, "_CELLS", 0)
-    plans = list[relief_search.RankedPlan]()
-    plan = relief_search.ReliefSearch.plan
-
-    def counted(search: relief_search.ReliefSearch, *asked: Any) -> relief_search.RankedPlan:
-        plans.append(plan(search, *asked))
-        return plans[-1]
-
-    monkeypatch.setattr(relief_search.ReliefSearch, "plan", counted)
-    assert len(moved(plan_of(two_workloads_on_two_hot_nodes(per_workload=1)))) == 2
-    assert len(plans) == 1
-    plan_of(two_workloads_on_two_hot_nodes(per_workload=2))
-    assert len(plans) > 2
