@@ -54,9 +54,9 @@ class Quotas:
         for quota in snapshot.recording.records(RESOURCE_QUOTAS):
             self._by_namespace[quota.metadata.namespace].append(quota)
         listing = snapshot.recording.listings.get(RESOURCE_QUOTAS.plural)
-        self._unreadable = (
-            {malformed.namespace: str(malformed) for malformed in listing.malformed} if listing else {}
-        )
+        self._unreadable: dict[str, str] = {}
+        if listing is not None:  # one without a quota that could be read is empty
+            self._unreadable = {malformed.namespace: str(malformed) for malformed in listing.malformed}
         self._usage: dict[PodClass, Mapping[str, Fraction]] = {}
         self._counted: dict[tuple[int, PodClass], _Counting] = {}  # by the id of a quota and the class
 
@@ -148,6 +148,8 @@ class Quotas:
 
         ``resource`` is such as ``count/replicasets.apps``. A quota that could not be read admits none.
         """
+        if namespace in self._unreadable:
+            return f"{self._unreadable[namespace]}: whether it has room is unknown"
         for quota in self._by_namespace.get(namespace, ()):
             try:
                 hard = _hard(quota).get(resource)
@@ -165,6 +167,8 @@ class Quotas:
         A quota that could not be read admits none.
         """
         rooms: list[tuple[int, str]] = []
+        if pod.namespace in self._unreadable:
+            rooms.append((0, self._unreadable[pod.namespace]))
         for quota in self._by_namespace.get(pod.namespace, ()):
             name = f"quota {quota.metadata.name}"
             try:

@@ -45,9 +45,9 @@ class LimitRanges:
         for limit_range in snapshot.recording.records(LIMIT_RANGES):
             self._by_namespace[limit_range.metadata.namespace].append(limit_range)
         listing = snapshot.recording.listings.get(LIMIT_RANGES.plural)
-        self._unreadable = (
-            {malformed.namespace: str(malformed) for malformed in listing.malformed} if listing else {}
-        )
+        self._unreadable: dict[str, str] = {}
+        if listing is not None:  # one without a LimitRange that could be read is empty
+            self._unreadable = {malformed.namespace: str(malformed) for malformed in listing.malformed}
 
     def admitted(self, namespace: str, spec: records.PodSpec) -> records.PodSpec:
         """What a pod asks for once it is admitted; the same object where nothing is added."""

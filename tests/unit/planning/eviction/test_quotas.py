@@ -15,6 +15,7 @@ from rebalancer.cluster.records import PodSpec
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.planning.eviction.quotas import Quotas, is_best_effort, usage
 from tests.builders import a_node, a_recording
+from tests.rows import rows
 
 NAMES = ("cpu", "memory", "example.com/gpu")
 AMOUNTS = st.integers(0, 5).map(str)
@@ -150,6 +151,48 @@ def test_a_malformed_bound_admits_nothing() -> None:
     assert known.without_room("default", "pods")
 
 
+def test_a_quota_that_is_no_quota_admits_nothing_in_its_namespace_and_holds_up_no_other() -> None:
+    damaged = {"metadata": {"name": "small", "namespace": "default"}, "spec": {"hard": 7}}
+    known = quotas_of(damaged)
+    pod = a_container(cpu="1")
+    room = known.room(pod)
+    assert known.lacking(pod).endswith("whether it has room is unknown")
+    assert known.without_room("default", "count/replicasets.apps").endswith("is unknown")
+    assert room is not None
+    assert (room[0], "ResourceQuota default/small" in room[1]) == (0, True)
+    assert known.without_room("shop", "count/replicasets.apps") == ""
+
+
+@rows(
+    "resource, refuses",
+    [
+        ("requests.cpu", False),
+        ("persistentvolumeclaims", True),
+        ("count/persistentvolumeclaims", True),
+        ("requests.storage", True),
+        ("gold.storageclass.storage.k8s.io/persistentvolumeclaims", True),
+    ],
+)
+def test_a_quota_of_claims_alone_refuses_pods_whose_volumes_are_made_with_them(
+    resource: str, refuses: bool
+) -> None:
+    pod = a_class(
+        containers=[{"name": "a", "resources": {"requests": {"cpu": "1"}}}],
+        volumes=[{"name": "data", "ephemeral": {}}],
+    )
+    known = quotas({resource: "9"}, {resource: "1"})
+    assert ("it counts claims" in known.lacking(pod)) is refuses
+    assert known.lacking(pod, leaving=pod) == ""
+    assert known.lacking(a_container(cpu="1")) == ""
+
+
+def test_a_bound_that_its_status_does_not_have_yet_is_named_and_leaves_no_room() -> None:
+    small = a_quota({"pods": "5"}, {"pods": "1"})
+    small["spec"]["hard"] = {"pods": "5", "requests.cpu": "50"}
+    said = "quota small, an unknown part of 50 requests.cpu used"
+    assert quotas_of(small).room(a_container(cpu="1")) == (0, said)
+
+
 def a_container(**requests: str) -> PodClass:
     return a_class(containers=[{"name": "a", "resources": {"requests": requests}}])
 
@@ -194,8 +237,13 @@ def test_a_deadline_of_nothing_is_one_too() -> None:
 
 
 def test_a_scope_of_priority_classes_selects_those_it_names_or_all_but_those() -> None:
-    for operator, selected in (("In", {"high"}), ("NotIn", {"low", ""})):
-        expression = {"scopeName": "PriorityClass", "operator": operator, "values": ["high"]}
+    for operator, values, selected in (
+        ("In", ["high"], {"high"}),
+        ("NotIn", ["high"], {"low", ""}),
+        ("Exists", [], {"high", "low"}),
+        ("DoesNotExist", [], {""}),
+    ):
+        expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
         known = quotas({"pods": "0"}, {"pods": "0"}, scopeSelector={"matchExpressions": [expression]})
         refused = {
             name
@@ -203,3 +251,25 @@ def test_a_scope_of_priority_classes_selects_those_it_names_or_all_but_those() -
             if known.lacking(a_class(containers=[], priorityClassName=name))
         }
         assert refused == selected
+
+
+@rows(
+    "term, selected",
+    [
+        ({}, False),
+        ({"namespaces": ["shop"]}, True),
+        ({"namespaceSelector": {}}, True),
+    ],
+)
+def test_a_scope_of_affinity_across_namespaces_selects_pods_whose_terms_name_namespaces(
+    term: dict[str, Any], selected: bool
+) -> None:
+    known = quotas({"pods": "0"}, {"pods": "0"}, scopes=["CrossNamespacePodAffinity"])
+    term = {"topologyKey": "zone", **term}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for rule in (
+            {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+            {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]},
+        ):
+            pod = a_class(containers=[], affinity={kind: rule})
+            assert bool(known.lacking(pod)) is selected

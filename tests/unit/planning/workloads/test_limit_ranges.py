@@ -158,6 +158,14 @@ def test_overhead_does_not_count_against_a_limit_of_pods() -> None:
     assert not ranges({"type": "Pod", "max": {"cpu": "1"}}).refusal("default", spec)
 
 
+def test_the_only_limit_range_leaves_its_namespace_unknown_where_it_could_not_be_read() -> None:
+    damaged = {"metadata": {"name": "bounds", "namespace": "default"}, "spec": {"limits": 7}}
+    recording = a_recording(None, nodes=[a_node("a")], pods=[], limitranges=[damaged])
+    known = LimitRanges(build_snapshot(recording))
+    assert known.why_unknown("default", a_spec()).endswith("what it makes of a replacement is unknown")
+    assert known.why_unknown("shop", a_spec()) == ""
+
+
 def test_an_amount_that_cannot_be_read_refuses() -> None:
     refusal = ranges({"type": "Container", "max": {"cpu": "many"}}).refusal("default", a_spec({}))
     assert "cannot be read" in refusal
