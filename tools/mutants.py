@@ -159,6 +159,11 @@ EQUIVALENT = {
     ): "percent_of_allocatable divides alike, and looks first whether it may",
     (
         "planning/landing/landing_check",
+        "_cool_enough: after.shape[-1] > len(PERCENT_RESOURCES)  →  after.shape[-1] >= "
+        "len(PERCENT_RESOURCES)",
+    ): "of no other resources nothing is changed",
+    (
+        "planning/landing/landing_check",
         "makes_room: 0.0  →  1.0",
     ): "without a rule the level is infinite, and so the greater",
     (

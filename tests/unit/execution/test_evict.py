@@ -95,6 +95,22 @@ def test_an_answer_that_names_the_version_of_the_deleted_pod_accepts_the_evictio
     assert len(transport.sent("POST")) == 1
 
 
+@rows(
+    "answer, why",
+    [
+        (Answer(201, b"no gzip", {"Content-Encoding": "gzip"}), "has no body"),
+        (Answer(201, b" " * (2 << 20)), "is no Status of the API server"),
+    ],
+)
+def test_a_success_whose_body_cannot_be_read_is_told_by_what_becomes_of_the_pod(
+    answer: Answer, why: str
+) -> None:
+    attempt, transport, _ = evicted(Script(answer), the_pod(terminating=True))
+    assert attempt.verdict is Verdict.EVICTED
+    assert attempt.message == f"the answer, with HTTP 201, {why}; the pod is terminating"
+    assert len(transport.sent("POST")) == 1
+
+
 def test_a_dry_run_asks_the_api_server_to_change_nothing() -> None:
     _, transport, _ = evicted(Script(ACCEPTED), dry_run=True)
     assert transport.sent("POST")[0].query["dryRun"] == "All"

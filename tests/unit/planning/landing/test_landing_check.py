@@ -207,6 +207,19 @@ def test_a_setting_is_blamed_for_the_least_gain_too() -> None:
     assert prepared.cooler_node.settings_behind(little, row) == ("planning.minGain",)
 
 
+def test_no_setting_is_blamed_for_a_node_that_is_not_counted_on_or_where_nothing_must_cool() -> None:
+    just_ready = prepared_cluster(at(-1.0), maxAfter={"cpu": 40})
+    assert settings_behind(just_ready)["b"] == ()
+    prepared = prepared_cluster(maxAfter={"cpu": 40})
+    assert settings_behind(prepared)["b"] == ("planning.maxAfter",)
+    cool = replace(landings(prepared), before=np.zeros_like(landings(prepared).before))
+    assert prepared.cooler_node.settings_behind(cool, prepared.nodes.row["b"]) == ()
+
+
+def test_where_no_node_is_cool_enough_none_is_acceptable() -> None:
+    assert all(why_not(prepared_cluster(maxAfter={"cpu": 10})).values())
+
+
 def test_what_no_rule_bounds_may_be_unknown_and_what_one_bounds_may_not() -> None:
     unknown, unbounded, known = float("nan"), float("inf"), [50.0] * len(PERCENT_RESOURCES)
     after = np.array([[*known, unknown], [*known, unknown], [*known[1:], unknown, 1.0]])
@@ -229,8 +242,10 @@ def test_a_node_must_cool_in_what_is_above_its_cool_to_and_not_at_it(percent: fl
     found = landings(prepared)
     before = found.before.copy()
     before[0] = percent
-    gains = prepared.cooler_node.gains(replace(found, before=before))
-    assert np.isfinite(gains[prepared.nodes.row["b"]]).any() == asks
+    gains = prepared.cooler_node.gains(replace(found, before=before))[prepared.nodes.row["b"]]
+    assert np.isfinite(gains).any() == asks
+    if asks:
+        assert gains[0] == pytest.approx(percent - 50.0)  # at which b would be
 
 
 class NoB(Peer):
@@ -503,6 +518,8 @@ NOTHING = "cool would take over nothing of the cpu and memory in which its node 
         # Little is gained in both, or in the one that the pod takes some of.
         ((92, 90), (70, 87), (20, 1), "cool would gain 2.0 points of cpu, minGain 5"),
         ((92, 90), (89, 40), (1, 0), "cool would gain 2.0 points of cpu, minGain 5"),
+        # It is the one named of which the fewest points are lacking: 2 of 3, and not 3 of 5.
+        ((92, 86), (70, 84), (20, 1), f"cool would gain 1.0 points of memory, {FEW}"),
         ((92, 90), (40, 40), (0, 0), NOTHING),
         # Fewer points than minGain are left above coolTo.
         ((60, 86), (40, 82), (0, 1), ""),
