@@ -176,6 +176,20 @@ class OtherScores(msgspec.Struct, frozen=True, eq=False):
 NO_OTHER_SCORES = OtherScores()
 
 
+class Alike(msgspec.Struct, frozen=True, eq=False):
+    """Raw scores of nodes of which many are alike: one for each kind of them."""
+
+    raw: IntArray  # (kinds,)
+    kinds: IntArray  # (kinds,) their numbers, ascending
+    kind: IntArray  # (feasible,) the number of the kind that each node is of
+
+    def of_nodes(self, values: IntArray) -> IntArray:
+        """(feasible,) some values of the kinds (kinds,)."""
+        by_number = np.zeros(int(self.kinds[-1]) + 1, np.int64)
+        by_number[self.kinds] = values
+        return by_number.take(self.kind)
+
+
 class Normalization(Enum):
     """How a plugin's scores depend on the raw scores of the nodes that are compared."""
 
@@ -354,7 +368,7 @@ class Plugin:
 
     def raw_scores_of_sample(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
-    ) -> IntArray | None:
+    ) -> IntArray | Alike | None:
         """As ``raw_scores``, when the scheduler compares only ``sample_size`` of them, nobody knows which."""
         return self.raw_scores(state, pod_class, feasible)
 

@@ -13,6 +13,7 @@ from rebalancer.scheduling.framework.plugin import (
     EXCLUDED,
     MAX_SCORE,
     NO_OTHER_SCORES,
+    Alike,
     Normalization,
     OtherScores,
     Plugin,
@@ -36,29 +37,42 @@ class RawScores:
     """One plugin's raw scores over some nodes, and how they become part of the total."""
 
     def __init__(
-        self, plugin: Plugin, weight: int, raw: IntArray, others: OtherScores = NO_OTHER_SCORES
+        self, plugin: Plugin, weight: int, raw: IntArray | Alike, others: OtherScores = NO_OTHER_SCORES
     ) -> None:
         """``raw`` is by node; ``others`` are those that the scheduler may have instead."""
         self.plugin = plugin
         self.weight = weight
-        self.raw = raw
         self.others = others
+        self._alike: Alike | None = None
+        self._of_kinds: IntArray  # (kinds,), or (nodes,) where each node is taken for a kind of its own
+        if isinstance(raw, Alike):
+            self._alike = raw
+            self._of_kinds = raw.raw
+        else:
+            self._of_kinds = raw
+
+    @property
+    def raw(self) -> IntArray:
+        """(nodes,) the raw scores."""
+        return self._of_kinds if self._alike is None else self._alike.of_nodes(self._of_kinds)
 
     @cached_property
     def extremes(self) -> tuple[int, int]:
         """Smallest and largest raw score of the nodes that take part."""
-        smallest = int(np.minimum.reduce(self.raw))
-        largest = int(np.maximum.reduce(self.raw))
+        smallest = int(np.minimum.reduce(self._of_kinds))
+        largest = int(np.maximum.reduce(self._of_kinds))
         if smallest == EXCLUDED and largest != EXCLUDED:
-            smallest = int(self.raw[self.raw != EXCLUDED].min())
+            smallest = int(self._of_kinds[self._of_kinds != EXCLUDED].min())
         return smallest, largest
 
     @cached_property
     def weighted(self) -> IntArray:
         """(nodes,) the plugin's part of the total."""
-        if self.plugin.normalization is Normalization.NONE:
-            return self.weight * self.raw
-        return self.weight * self.plugin.normalize(self.raw, *self.extremes)
+        scores = self._of_kinds
+        if self.plugin.normalization is not Normalization.NONE:
+            scores = self.plugin.normalize(scores, *self.extremes)
+        weighted = self.weight * scores
+        return weighted if self._alike is None else self._alike.of_nodes(weighted)
 
     @property
     def is_out_of_range(self) -> bool:
@@ -67,9 +81,10 @@ class RawScores:
 
     def of(self, feasible: IntArray) -> RawScores:
         """The scores of some of the rows that these are of, given in ascending order without repetition."""
-        if len(feasible) == len(self.raw):
+        raw = self.raw
+        if len(feasible) == len(raw):
             return self
-        return RawScores(self.plugin, self.weight, self.raw.take(feasible), self.others)
+        return RawScores(self.plugin, self.weight, raw.take(feasible), self.others)
 
 
 def total_of(scores: Iterable[RawScores], nodes: int) -> IntArray:

@@ -9,14 +9,14 @@ scoring.go:196.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 import msgspec
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.kinds import SERVICES, Kind
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import TopologySpreadConstraint
@@ -27,6 +27,7 @@ from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
     PASS,
     SKIP,
+    Alike,
     Enabled,
     Evidence,
     Normalization,
@@ -124,17 +125,54 @@ def _own_selector(constraint: TopologySpreadConstraint, pod: PodClass) -> LabelM
     return (selector or LabelMatch()).also((key, pod.labels[key]) for key in keys) if keys else selector
 
 
-def _round_half_up(values: FloatArray) -> IntArray:
-    """Go's math.Round of 0 and of numbers from 1 on: below 1, half of the spacing may be rounded up."""
-    return np.floor(values + 0.5).astype(np.int64)
+class Groups(msgspec.Struct, frozen=True, eq=False):
+    """Nodes that are in the same domains by some topology keys, as groups."""
+
+    of_node: IntArray  # (nodes,)
+    count: int
+    domains: Mapping[str, Sequence[int]]  # by key: of each group, -1 where its nodes lack the key
 
 
 class SoftConstraints(msgspec.Struct, frozen=True, eq=False):
-    """The soft constraints of a class, and how a release scores by them."""
+    """The soft constraints of a class, and how a release scores by them.
+
+    Nodes that are in the same domains by every key but the hostname are a group. Of a group, nodes with as
+    many matching pods have the same score: they are of one kind. So scores are computed for each kind that
+    there is, and not for each node. With 2 groups, the kind of a node is 2 · its matching pods + its group:
+
+        node        a    b    c    d
+        zone        x    y    x    x         groups 0 1 0 0
+        pods        0    1    0    1         kinds  0 3 0 2
+    """
 
     counters: Sequence[DomainCounter]
     truncated: bool
     ignored: BoolArray | None  # (nodes,) lack a key although all are required; None: no node
+    on_nodes: DomainCounter | None  # the constraint by hostname
+    groups: Groups
+    ignored_groups: frozenset[int]  # those of ``ignored``
+
+
+def _groups(state: ClusterState, keys: Iterable[str]) -> Groups:
+    """The nodes by these keys; by the hostname no more than whether they have it. Found once a cluster."""
+    distinct = tuple(dict.fromkeys(keys))
+
+    def compute() -> Groups:
+        of_node = np.zeros(len(state.nodes), np.int64)
+        columns = []
+        for key in distinct:
+            column = state.nodes.labels.column(key)
+            columns.append(np.minimum(column.values, 0) if key == HOSTNAME else column.values)
+            # Numbered anew after each key, so that there are never more groups than nodes.
+            of_node = of_node * (len(column.names) + 1) + columns[-1] + 1
+            of_node = np.unique(of_node, return_inverse=True)[1]
+        count = int(of_node.max()) + 1 if len(of_node) else 1
+        example = np.zeros(count, np.int64)
+        example[of_node] = np.arange(len(of_node))
+        domains = {key: values[example].tolist() for key, values in zip(distinct, columns, strict=True)}
+        return Groups(of_node, count, domains)
+
+    return state.nodes.cached(Groups, distinct, compute)
 
 
 class PodTopologySpread(Plugin):
@@ -295,7 +333,15 @@ class PodTopologySpread(Plugin):
         counters = [
             self._counter(state, pod_class, constraint, missing, beside=False) for constraint in constraints
         ]
-        return SoftConstraints(counters, state.classes.release.has(TRUNCATED_SPREAD), missing)
+        groups = _groups(state, [constraint.topology_key for constraint in constraints])
+        return SoftConstraints(
+            counters,
+            state.classes.release.has(TRUNCATED_SPREAD),
+            missing,
+            next((counter for counter in counters if counter.constraint.topology_key == HOSTNAME), None),
+            groups,
+            frozenset(() if missing is None else groups.of_node[missing].tolist()),
+        )
 
     def _taint(self, state: ClusterState, pod_class: int) -> Hashable:
         """The taint that a state has besides its nodes' own, where a constraint of a class may mind it."""
@@ -343,45 +389,80 @@ class PodTopologySpread(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""
-        return self.raw_scores_of_sample(state, pod_class, feasible, len(feasible))
+        scores = self.raw_scores_of_sample(state, pod_class, feasible, len(feasible))
+        return scores.of_nodes(scores.raw) if isinstance(scores, Alike) else scores
 
     def raw_scores_of_sample(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
-    ) -> IntArray | None:
+    ) -> IntArray | Alike | None:
         """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
         soft = self.soft(state, pod_class)
         if not soft.counters:
             idle = state.classes.release.has(IDLE_SCORES)
             return np.zeros(len(feasible), np.int64) if idle else None
-        ignored = None if soft.ignored is None else soft.ignored[feasible]
-        compared = feasible if ignored is None else feasible[~ignored]
-        score: FloatArray | None = None
+        kind = take(soft.groups.of_node, feasible)
+        if soft.on_nodes is not None and soft.on_nodes.counter >= 0:
+            pods = take(state.counter(soft.on_nodes.counter)[:-1], feasible)
+            kind = pods * soft.groups.count + kind
+        number = np.bincount(kind)  # of nodes by kind
+        kinds = number.nonzero()[0]
+        raw = self._of_kinds(state, soft, kinds.tolist(), number, len(feasible), sample_size)
+        return Alike(np.array(raw, np.int64), kinds, kind)
+
+    def _of_kinds(
+        self,
+        state: ClusterState,
+        soft: SoftConstraints,
+        kinds: Sequence[int],
+        number: IntArray,
+        feasible: int,
+        sample_size: int,
+    ) -> list[int]:
+        """The raw scores of kinds of nodes, of which there are so many in ``number``, ``feasible`` in all.
+
+        There are mostly ten or twenty kinds: too few for arrays.
+        """
+        groups = [kind % soft.groups.count for kind in kinds]
+        compared = feasible
+        compared_groups = set(groups)
+        if soft.ignored_groups:
+            compared_groups -= soft.ignored_groups
+            compared = sum(
+                int(number[kind])
+                for kind, group in zip(kinds, groups, strict=True)
+                if group in compared_groups
+            )
+        scores = [0.0] * len(kinds)
         for counter in soft.counters:
             if not counter.with_key:
                 continue
             constant = float(counter.constraint.max_skew - 1)
-            values = take(counter.values, feasible)
-            if counter.constraint.topology_key == HOSTNAME:
-                weight = math.log(len(compared) * sample_size // len(feasible) + 2)
-                part = self._on_nodes(state, counter, feasible) * weight + constant
+            domains = soft.groups.domains[counter.constraint.topology_key]
+            if counter is soft.on_nodes:
+                weight = math.log(compared * sample_size // feasible + 2)
+                parts = [kind // soft.groups.count * weight + constant for kind in kinds]
                 if not counter.on_every_node:
-                    part[values < 0] = 0.0
+                    parts = [
+                        part if domains[group] >= 0 else 0.0
+                        for part, group in zip(parts, groups, strict=True)
+                    ]
             else:
-                weight = math.log(counter.domains_among(compared) + 2)
-                by_domain = counter.counts(state) * weight + constant
+                weight = math.log(len({domains[group] for group in compared_groups}) + 2)
+                by_domain = [count * weight + constant for count in counter.counts(state).tolist()]
                 by_domain[-1] = 0.0  # of a node without the key nothing counts
-                part = by_domain[values]
-            score = np.asarray(part if score is None else score + part, np.float64)
-        if score is None:
-            score = np.zeros(len(feasible))
-        raw = score.astype(np.int64) if soft.truncated else _round_half_up(score)
-        return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
-
-    def _on_nodes(self, state: ClusterState, counter: DomainCounter, feasible: IntArray) -> IntArray:
-        """(feasible,) matching pods on each node."""
-        if counter.counter < 0:
-            return np.zeros(len(feasible), np.int64)
-        return take(state.counter(counter.counter)[:-1], feasible)
+                parts = [by_domain[domains[group]] for group in groups]
+            scores = [score + part for score, part in zip(scores, parts, strict=True)]
+        if soft.truncated:
+            raw = [int(score) for score in scores]
+        else:
+            # Go's math.Round of 0 and of numbers from 1 on: below 1, half of the spacing may be rounded up.
+            raw = [math.floor(score + 0.5) for score in scores]
+        if soft.ignored_groups:
+            raw = [
+                EXCLUDED if group in soft.ignored_groups else score
+                for score, group in zip(raw, groups, strict=True)
+            ]
+        return raw
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100·(max + min − raw) ÷ max, all 100 when max is 0; 0 for a node that lacks a required key."""
