@@ -501,7 +501,7 @@ class Scheduler:
         candidates = self._candidates(state, pod_class, cycle)
         passes = self._feasible(state, pod_class, cycle, candidates, pod)
         room = cycle.room.of(state)
-        feasible = room.feasible if passes is room.passes else passes.nonzero()[0]
+        feasible = room.feasible if passes is room.passes else state.nodes.passing(passes)
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         search = self._search(state, pod_class, cycle, candidates, feasible, pod)
@@ -563,7 +563,7 @@ class Scheduler:
         state = state.seen_by(self.view)
         cycle = self.of_class(state, pod_class)
         candidates = self._candidates(state, pod_class, cycle)
-        feasible = np.flatnonzero(self._feasible(state, pod_class, cycle, candidates, pod))
+        feasible = state.nodes.passing(self._feasible(state, pod_class, cycle, candidates, pod))
         if not len(feasible):
             return
         search = self._search(state, pod_class, cycle, candidates, feasible, pod)
@@ -596,7 +596,8 @@ class Scheduler:
         # (passing,) the nodes that end the search: extenders are asked only about nodes that it found.
         passing = feasible
         if self._asks_of_sample and self._is_asked(state, pod_class):
-            passing = np.flatnonzero(self._feasible(state, pod_class, cycle, candidates, pod, asking=False))
+            found = self._feasible(state, pod_class, cycle, candidates, pod, asking=False)
+            passing = state.nodes.passing(found)
         nodes = state.nodes
         if candidates.restricted_to is None:
             limit = self._limit(len(nodes))

@@ -95,10 +95,7 @@ class Room:
     def _results(
         self, state: ClusterState, passes: BoolArray, raw: Sequence[IntArray], total: IntArray
     ) -> RoomResults:
-        feasible = passes.nonzero()[0]
-        last = self._last
-        if last is not None and np.array_equal(feasible, last.feasible):
-            feasible = last.feasible  # what is known of these nodes together is known by this array
+        feasible = state.nodes.passing(passes)
         of_feasible = total if len(feasible) == len(total) else total.take(feasible)
         return RoomResults(state.taken.copy(), passes, feasible, raw, total, of_feasible)
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
@@ -96,12 +96,13 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         """(feasible,) the chance of each node, and what decides among the best where nothing is drawn."""
         if self.is_sample:
             return self._of_sample(totals), None
-        if self.takes_root:
+        best = totals == np.maximum.reduce(totals)
+        number = np.count_nonzero(best)
+        if self.takes_root and number > 1:
             tie = tie_break(totals, self.feasible, self.orders, self.raced)
             if tie is not None:
                 return tie.chance(len(totals)), tie
-        best = totals == np.maximum.reduce(totals)
-        return best / np.float64(np.count_nonzero(best)), None
+        return best / np.float64(number), None
 
     def chances(self, totals: IntArray) -> FloatArray:
         """(feasible,) the chance of each node to be taken."""
@@ -109,12 +110,23 @@ class Search(msgspec.Struct, frozen=True, eq=False):
 
     def _of_sample(self, totals: IntArray) -> FloatArray:
         levels = _Levels(totals)
-        subset = self._of_subsets(levels)
-        chance = (1.0 - WINDOWS) * subset
+        subset = self._of_subsets(levels)  # (levels,) of each node of a level
+        by_level = (1.0 - WINDOWS) * subset
         likelihoods = sum(order.count for order in self.orders)
+        of_windows: list[tuple[IntArray, FloatArray]] = []
         for order in self.orders:
-            chance += WINDOWS * order.count / likelihoods * self._of_windows(totals, levels, order, subset)
-        return np.asarray(chance / chance.sum(), np.float64)
+            share = WINDOWS * order.count / likelihoods
+            windows = None if order.lists_all else self._of_windows(totals, levels, order)
+            if windows is None:
+                by_level += share * subset
+            else:
+                nodes, chances = windows
+                of_windows.append((nodes, share * chances))
+        chance = levels.of_nodes(by_level)
+        for nodes, shares in of_windows:
+            chance[nodes] += shares
+        chance /= np.add.reduce(chance)
+        return chance
 
     def may_be_taken(self, lowest: IntArray, highest: IntArray) -> BoolArray:
         """(feasible,) whether a node can be taken, where its total is only known to be in bounds (feasible,).
@@ -126,7 +138,7 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         return np.asarray(better + compared <= len(self.passing), np.bool_)
 
     def _of_subsets(self, levels: _Levels) -> FloatArray:
-        """(feasible,) the chances where every set of ``limit`` of the nodes found is equally likely.
+        """(levels,) a node's chance where every set of ``limit`` of the nodes found is equally likely.
 
         The best nodes may be neighbours, which a search misses together. So a small share goes to the next
         best ones, a small share of that to those after them, and so on.
@@ -135,29 +147,45 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         begin = 0
         for turn in range(_TURNS):
             drawn = max(self.limit >> turn, 1)
-            among = len(self.passing) - int(levels.ranks[begin])
+            before = int(levels.ranks[begin])
+            among = len(self.passing) - before
             # A set misses so many better nodes with a chance of (1 − drawn ÷ among) to the power of their
             # number at most; levels beyond that are left out.
             last = len(levels.ranks)
             if drawn < among:
-                last_rank = int(levels.ranks[begin]) + math.log(_MIN_CHANCE) / math.log1p(-drawn / among)
+                last_rank = before + math.log(_MIN_CHANCE) / math.log1p(-drawn / among)
                 last = min(int(levels.ranks.searchsorted(last_rank)) + 2, last)
-            ranks = levels.ranks[begin:last] - levels.ranks[begin]
-            missed = _chance_of_none(ranks, drawn, among)
+            ranks = levels.ranks[begin:last] - before
+            missed = _chances_of_none(drawn, among, int(ranks[-1]).bit_length()).take(ranks)
             by_level = missed[:-1] - missed[1:]
             possible = int(np.count_nonzero(by_level >= _MIN_CHANCE))
             chance[begin : begin + possible] = by_level[:possible] * _NEIGHBOURS**turn
             begin += possible
             if begin == len(chance) or levels.ranks[begin] > len(self.passing) - drawn:
                 break
-        return np.asarray((chance / levels.sizes)[levels.of_node] / chance.sum(), np.float64)
+        return np.asarray(chance / levels.sizes / np.add.reduce(chance), np.float64)
 
     def _of_windows(
-        self, totals: IntArray, levels: _Levels, order: NodeOrder, subset: FloatArray
-    ) -> FloatArray:
-        """(feasible,) the chances where a sample is consecutive nodes of an order, from every start."""
-        if order.lists_all:
-            return subset
+        self, totals: IntArray, levels: _Levels, order: NodeOrder
+    ) -> tuple[IntArray, FloatArray] | None:
+        """Nodes that may be taken where a sample is consecutive nodes of an order, from every start.
+
+        Returns which of the feasible nodes, and their chances; None where windows are subsets.
+        """
+        if self.passing is self.feasible:
+            windows = order.cached(self.feasible, "windows", lambda: self._windows(order))
+        else:
+            windows = self._windows(order)
+        if windows.is_listed is None:
+            return windows.chances(totals, levels)
+        if windows.lists_all:
+            return None
+        chance = windows.chances_beside_listed(totals, windows.is_listed)
+        chance[chance < _MAX_ROUNDING_ERROR] = 0.0
+        return np.arange(len(totals)), chance
+
+    def _windows(self, order: NodeOrder) -> _Windows:
+        """The samples of one worker that looks at the nodes in an order."""
         candidates = len(order.rows)
         passes = np.zeros(candidates, np.bool_)
         passes[order.place.take(self.passing)] = True
@@ -165,16 +193,8 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         feasible_at = np.full(candidates, -1, np.int64)
         feasible_at[order.place.take(self.feasible)] = np.arange(len(self.feasible))
         node = feasible_at.take(places)
-        windows = _Windows(node, _starts(places, candidates), self.limit)
-        if order.lists_any:
-            is_listed = order.listed.take(order.rows.take(places))
-            if is_listed.all():
-                return subset
-            chance = windows.chances_beside_listed(totals, is_listed)
-        else:
-            chance = windows.chances(totals, levels)
-        chance[chance < _MAX_ROUNDING_ERROR] = 0.0
-        return chance
+        is_listed = order.listed.take(order.rows.take(places)) if order.lists_any else None
+        return _Windows(node, _starts(places, candidates), self.limit, is_listed)
 
 
 def _starts(places: IntArray, candidates: int) -> FloatArray:
@@ -191,22 +211,26 @@ class _Levels:
     def __init__(self, totals: IntArray) -> None:
         least = int(np.minimum.reduce(totals))
         self.totals: IntArray  # (levels,) descending
-        self.of_node: IntArray  # (nodes,) which level
         self.sizes: IntArray  # (levels,) how many nodes
         if int(np.maximum.reduce(totals)) - least < _DENSE:
-            above = totals - least
-            counts = np.bincount(above)
-            levels = counts.nonzero()[0][::-1]
-            number = np.empty(len(counts), np.int64)
-            number[levels] = np.arange(len(levels))
-            self.totals = levels + least
-            self.of_node = number.take(above)
-            self.sizes = counts.take(levels)
+            self._number = totals - least  # (nodes,) the number of each node's level
+            counts = np.bincount(self._number)
+            self._levels = counts.nonzero()[0][::-1]  # (levels,) the number of each
+            self.totals = self._levels + least
+            self.sizes = counts.take(self._levels)
         else:
-            negated, self.of_node, self.sizes = np.unique(-totals, return_inverse=True, return_counts=True)
+            negated, self._number, self.sizes = np.unique(-totals, return_inverse=True, return_counts=True)
+            self._levels = np.arange(len(negated))
             self.totals = -negated
         # (levels + 1,) how many nodes are in all better groups
-        self.ranks: IntArray = np.concatenate([[0], self.sizes.cumsum()])
+        self.ranks: IntArray = np.zeros(len(self.sizes) + 1, np.int64)
+        self.sizes.cumsum(out=self.ranks[1:])
+
+    def of_nodes(self, values: FloatArray) -> FloatArray:
+        """(nodes,) the values of their levels (levels,)."""
+        by_number = np.empty(int(self._levels.max()) + 1)
+        by_number[self._levels] = values
+        return by_number.take(self._number)
 
 
 @lru_cache(maxsize=8)
@@ -230,27 +254,47 @@ def _chance_of_none(best: IntArray, drawn: IntArray | int, among: int) -> FloatA
     return chance
 
 
-class _Windows(msgspec.Struct, frozen=True, eq=False):
+@lru_cache(maxsize=256)
+def _chances_of_none(drawn: int, among: int, digits: int) -> FloatArray:
+    """The same for each number of nodes of no more than so many binary digits."""
+    numbers = np.arange(min(1 << digits, among + 1))
+    return _chance_of_none(numbers, drawn, among)
+
+
+class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The samples of one worker: from each place on so many consecutive places, going round."""
 
     node: IntArray  # (places,) index of the feasible node there; -1: an extender rejects it
     starts: FloatArray  # (places,) the chance that the window begins there
     width: int
+    is_listed: BoolArray | None  # (places,) any of the listed nodes may be there; None: none was listed
+
+    @cached_property
+    def lists_all(self) -> bool:
+        """Whether any of the listed nodes may be at every place."""
+        return self.is_listed is not None and bool(self.is_listed.all())
+
+    @cached_property
+    def cumulated(self) -> FloatArray:
+        """(places + 1,) the chance that the window begins before each place."""
+        return np.concatenate([[0.0], self.starts.cumsum()])
 
     def _around(self, values: IntArray) -> IntArray:
         """(places + width − 1,) the values, and those that windows across the end hold once more."""
         return np.concatenate([values, values[: self.width - 1]])
 
-    def chances(self, totals: IntArray, levels: _Levels) -> FloatArray:
-        """(feasible,) the chance of each node to be taken."""
+    def chances(self, totals: IntArray, levels: _Levels) -> tuple[IntArray, FloatArray]:
+        """Which of the feasible nodes may be taken, and their chances."""
         if len(self.node) == len(totals):  # no extender rejects any
             for_few = self._taken_of_few(totals, levels)
             if for_few is not None:
                 return for_few
         by_place = np.where(self.node >= 0, totals.take(self.node), _NO_TOTAL)
-        return self._taken(by_place, self.starts, len(totals))
+        chance = self._taken(by_place, self.starts, len(totals))
+        chance[chance < _MAX_ROUNDING_ERROR] = 0.0
+        return np.arange(len(totals)), chance
 
-    def _taken_of_few(self, totals: IntArray, levels: _Levels) -> FloatArray | None:
+    def _taken_of_few(self, totals: IntArray, levels: _Levels) -> tuple[IntArray, FloatArray] | None:
         """The same where every window holds one of few best nodes; None where it does not.
 
         Five nodes in a ring with totals 7 9 9 4 6 and a width of 3: the windows that hold node 1 begin at
@@ -273,18 +317,17 @@ class _Windows(msgspec.Struct, frozen=True, eq=False):
             distance = best[:, None] - runs
             distance += places * (distance < 0)
             holds = distance < self.width
-            first = holds.argmax(axis=0)
-            if holds[first, np.arange(len(runs))].all():
-                cumulated = np.zeros(places + 1)
-                self.starts.cumsum(out=cumulated[1:])
-                from_start = cumulated.take(runs)
+            if np.logical_or.reduce(holds, axis=0).all():
+                first = holds.argmax(axis=0)
+                from_start = self.cumulated.take(runs)
                 chance = np.empty(len(runs))
                 chance[:-1] = from_start[1:] - from_start[:-1]
-                chance[-1] = cumulated[-1] - from_start[-1] + from_start[0]  # it goes on across the end
+                chance[-1] = self.cumulated[-1] - from_start[-1] + from_start[0]  # it goes on across the end
                 of_best = by_place.take(best)
                 takes = holds & (of_best[:, None] == of_best.take(first))
                 shares = takes @ (chance / np.add.reduce(takes, axis=0, dtype=np.float64))
-                return np.asarray(np.bincount(self.node.take(best), shares, len(totals)), np.float64)
+                shares[shares < _MAX_ROUNDING_ERROR] = 0.0
+                return self.node.take(best), shares
             few *= 2
         return None
 
@@ -333,7 +376,7 @@ class _Windows(msgspec.Struct, frozen=True, eq=False):
         of_level = np.zeros(len(levels.sizes), np.float64)
         of_level[:last] = (weights @ by_level) / sizes
         chance = np.zeros(len(totals), np.float64)
-        chance[listed] = of_level[levels.of_node]
+        chance[listed] = levels.of_nodes(of_level)
         later_taken = self.starts * (1.0 - by_level.sum(axis=1))[kind_of.ravel()]
         later_taken[best_later == _NO_TOTAL] = 0.0
         if later_taken.any():

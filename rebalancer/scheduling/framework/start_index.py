@@ -70,16 +70,36 @@ def tie_break(
     ``totals`` are by feasible node, ``feasible`` rows, ascending. Where the scheduler may have several
     orders, each is as likely as its count says.
     """
-    best = (totals == totals.max()).nonzero()[0]
+    best = (totals == np.maximum.reduce(totals)).nonzero()[0]
     if len(best) == 1:
         return None
     by_start = [
-        np.tile(_taken_from_each_start(totals, best, feasible, order.rows), order.count) for order in orders
+        np.tile(_taken_from_each_start(totals, best, feasible, order), order.count) for order in orders
     ]
     return TieBreak(best, np.concatenate(by_start), raced)
 
 
-def _taken_from_each_start(totals: IntArray, best: IntArray, feasible: IntArray, order: IntArray) -> IntArray:
+class _Found(msgspec.Struct, frozen=True, eq=False):
+    """Some nodes in the order in which a search finds them that starts at index 0."""
+
+    node: IntArray  # (nodes,) which of them is found at each place
+    first: (
+        IntArray  # (starts,) the place at which a search begins: that of the first one at or after its start
+    )
+
+    @classmethod
+    def of(cls, nodes: IntArray, order: IntArray) -> _Found:
+        """Nodes given by rows, ascending, in the order of all nodes."""
+        index = np.full(int(order.max()) + 1, -1, np.int64)
+        index[nodes] = np.arange(len(nodes))
+        visited = index[order]
+        places = (visited >= 0).nonzero()[0]
+        return cls(visited[places], places.searchsorted(np.arange(len(order))) % len(places))
+
+
+def _taken_from_each_start(
+    totals: IntArray, best: IntArray, feasible: IntArray, order: NodeOrder
+) -> IntArray:
     """(starts,) which of the feasible nodes is the root of the heap.
 
     A node comes up only past worse ones, and of two that could come up the left one does. So of all the best
@@ -93,11 +113,8 @@ def _taken_from_each_start(totals: IntArray, best: IntArray, feasible: IntArray,
 
     Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
     """
-    index = np.full(int(order.max()) + 1, -1, np.int64)
-    index[feasible] = np.arange(len(feasible))
-    visited = index[order]
-    places = (visited >= 0).nonzero()[0]
-    visited = visited[places]  # which of the feasible nodes is found at each place, from index 0 on
+    found = order.cached(feasible, "found", lambda: _Found.of(feasible, order.rows))
+    visited = found.node
     equals = (totals[visited] == totals[best[0]]).nonzero()[0]
     walk = _walk(len(visited))
     step = max(_MAX_AT_ONCE // len(equals), 1)
@@ -107,6 +124,4 @@ def _taken_from_each_start(totals: IntArray, best: IntArray, feasible: IntArray,
         # (starts, equals) the place in the tree of each of the best nodes
         places_in_tree = (equals - starts[:, None]) % len(visited)
         roots.append(walk[places_in_tree].argmin(axis=1))
-    # A search begins with the first feasible node at or after its start.
-    first = places.searchsorted(np.arange(len(order))) % len(visited)
-    return np.asarray(visited[equals[np.concatenate(roots)[first]]], np.int64)
+    return np.asarray(visited[equals[np.concatenate(roots)[found.first]]], np.int64)

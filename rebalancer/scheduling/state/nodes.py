@@ -30,6 +30,7 @@ _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME = 63
 _MAX_PREFIX = 253
+_MAX_SETS = 256  # of nodes of which results are kept
 _INT64 = range(-(1 << 63), 1 << 63)
 _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -249,6 +250,21 @@ class NodeOrder(msgspec.Struct, frozen=True, eq=False, dict=True):
     rows: IntArray  # (nodes,) in this order
     listed: BoolArray  # (nodes,) by row: it listed the node when it started, in no order
     count: int = 1  # how many times as likely it is as another
+    _results: dict[tuple[int, str], tuple[IntArray, Any]] = msgspec.field(default_factory=dict)
+
+    def cached(self, nodes: IntArray, what: str, compute: Callable[[], T]) -> T:
+        """A result that depends on this order and some nodes alone; computed once for an array of rows.
+
+        ``NodeIndex.passing`` gives the same array for the same nodes.
+        """
+        key = id(nodes), what
+        entry = self._results.get(key)
+        if entry is None:
+            if len(self._results) >= _MAX_SETS:
+                self._results.clear()
+            entry = self._results[key] = nodes, compute()  # while the array is kept, no other has its id
+        result: T = entry[1]
+        return result
 
     @cached_property
     def lists_any(self) -> bool:
@@ -315,6 +331,7 @@ class NodeIndex:
             [node.spec.unschedulable for node in table.records], np.bool_
         )
         self._cached: dict[tuple[object, Hashable], Any] = {}
+        self._passing: dict[bytes, IntArray] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -326,6 +343,16 @@ class NodeIndex:
             self._cached[key] = compute()
         result: T = self._cached[key]
         return result
+
+    def passing(self, mask: BoolArray) -> IntArray:
+        """The rows of the nodes that a mask (nodes,) holds, ascending: the same array for the same nodes."""
+        key = mask.tobytes()
+        rows = self._passing.get(key)
+        if rows is None:
+            if len(self._passing) >= _MAX_SETS:
+                self._passing.clear()
+            rows = self._passing[key] = mask.nonzero()[0]
+        return rows
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
