@@ -152,6 +152,7 @@ class ClassCycle(msgspec.Struct, frozen=True, eq=False):
     filters: Sequence[Plugin]  # the other filters that may reject a node
     static: StaticScores  # of the plugins whose scores are the same in every state
     scores: Sequence[Scoring]  # the plugins with other scores
+    may_be_others: bool  # the scheduler may have other raw scores than those computed
     may_be_out_of_range: bool  # one of those scores, or of those that depend on the nodes compared
     filter_failure: str  # why every cycle fails: a filter lacks its PreFilter; empty: none does
     leaving_open: Sequence[Plugin]  # the filters that may not know all that the scheduler knows
@@ -256,6 +257,7 @@ class Scheduler:
             filters=[plugin for plugin in filters if not plugin.of_room],
             static=static,
             scores=scores,
+            may_be_others=static.may_be_others or any(scoring.has_others for scoring in scores),
             may_be_out_of_range=not all(plugin.is_in_range or plugin.of_extender for plugin in compared),
             filter_failure=self._filter_failure(release),
             leaving_open=[
@@ -470,6 +472,7 @@ class Scheduler:
         self, state: ClusterState, pod_class: int, cycle: ClassCycle, feasible: IntArray, sample_size: int
     ) -> ClassScores:
         """The scores of the feasible nodes; ``sample_size`` is how many of them the scheduler compares."""
+        room = cycle.room.of(state)
         changing: list[RawScores] = []
         for scoring in cycle.scores:
             plugin = scoring.plugin
@@ -479,7 +482,6 @@ class Scheduler:
                 if scoring.has_others:
                     others = plugin.other_raw_scores(state, pod_class)
                 changing.append(RawScores(plugin, scoring.weight, raw, others))
-        room = cycle.room.of(state)
         settled = room.total_of_feasible if feasible is room.feasible else room.total.take(feasible)
         static = cycle.static
         if state.added_soft_taint is not None:
@@ -537,7 +539,7 @@ class Scheduler:
             else:
                 rejected = failure
         else:
-            chance, tie = _outcome(search, scores)
+            chance, tie = _outcome(search, scores, may_be_others=cycle.may_be_others)
         if tie is not None and self._number:
             tie = replace(tie, scheduler=self._number)
         return Placement(
@@ -688,9 +690,11 @@ def _left_open(plugins: Iterable[Plugin], state: ClusterState, pod_class: int) -
     return ""
 
 
-def _outcome(search: Search, scores: ClassScores) -> tuple[FloatArray, TieBreak | None]:
+def _outcome(
+    search: Search, scores: ClassScores, *, may_be_others: bool
+) -> tuple[FloatArray, TieBreak | None]:
     """(feasible,) the chances, and what decides among equal totals where nothing is drawn."""
-    if len(search.feasible) > 1 and scores.may_be_others:
+    if may_be_others and len(search.feasible) > 1 and scores.may_be_others:
         return chances_of_all_scores(search, list(scores.by_plugin.values())), None
     return search.outcome(scores.total)
 

@@ -176,18 +176,31 @@ class OtherScores(msgspec.Struct, frozen=True, eq=False):
 NO_OTHER_SCORES = OtherScores()
 
 
+class KindScores(msgspec.Struct, frozen=True, eq=False):
+    """Scores of kinds of nodes that are compared; kinds are numbered, and there need not be one of each."""
+
+    raw: IntArray  # (numbers,) 0 for a number that no kind has, as below
+    extremes: tuple[int, int]  # of the raw scores of the kinds that take part
+    normalized: IntArray  # (numbers,) 0..100
+
+    @classmethod
+    def of(cls, plugin: Plugin, kinds: IntArray, raw: Sequence[int]) -> KindScores:
+        """The scores of the kinds with some numbers, ascending."""
+        taking_part = [score for score in raw if score != EXCLUDED] or raw
+        smallest = min(taking_part)
+        largest = max(taking_part)
+        raw_by_number = np.zeros(int(kinds[-1]) + 1, np.int64)
+        raw_by_number[kinds] = raw
+        normalized = np.zeros_like(raw_by_number)
+        normalized[kinds] = plugin.normalize(raw_by_number[kinds], smallest, largest)
+        return cls(raw_by_number, (smallest, largest), normalized)
+
+
 class Alike(msgspec.Struct, frozen=True, eq=False):
-    """Raw scores of nodes of which many are alike: one for each kind of them."""
+    """Raw scores of nodes of which many are alike: they are of one kind."""
 
-    raw: IntArray  # (kinds,)
-    kinds: IntArray  # (kinds,) their numbers, ascending
-    kind: IntArray  # (feasible,) the number of the kind that each node is of
-
-    def of_nodes(self, values: IntArray) -> IntArray:
-        """(feasible,) some values of the kinds (kinds,)."""
-        by_number = np.zeros(int(self.kinds[-1]) + 1, np.int64)
-        by_number[self.kinds] = values
-        return by_number.take(self.kind)
+    kind: IntArray  # (feasible,) the number of each node's kind
+    scores: KindScores
 
 
 class Normalization(Enum):

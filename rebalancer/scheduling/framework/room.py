@@ -25,15 +25,22 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 
 # Where the pods of more than one node in so many take something else, all nodes are asked about.
 _FEW_CHANGED = 8
+_MOST_REMEMBERED = 1024  # nodes by what their pods take
+# The columns of ``RoomResults``.
+_TAKEN = 0
+_PASSES = 1
+_TOTAL = 2
+_RAW = 3
 
 
 class RoomResults(msgspec.Struct, frozen=True, eq=False):
     """What the plugins say of each node while its pods take so much."""
 
+    columns: IntArray  # (4 and more, nodes) ``taken``, ``passes``, ``total`` and ``raw`` as numbers
     taken: IntArray  # (nodes,) the ``ClusterState.taken`` of which this holds
     passes: BoolArray  # (nodes,) every static filter and every filter of room
     feasible: IntArray  # rows of those that pass, ascending
-    raw: Sequence[IntArray]  # (nodes,) raw scores by plugin
+    raw: IntArray  # (plugins, nodes) raw scores
     total: IntArray  # (nodes,) the sum of the scores, static ones included
     total_of_feasible: IntArray
 
@@ -56,6 +63,8 @@ class Room:
         self.filters = filters
         self.scores = scores
         self._last: RoomResults | None = None
+        # The columns of a node, by its row and ``taken``: states that take turns differ in the same nodes.
+        self._remembered: dict[tuple[int, int], list[int]] = {}
 
     def of(self, state: ClusterState) -> RoomResults:
         """The results on a state."""
@@ -72,45 +81,47 @@ class Room:
         return results
 
     def _of_all(self, state: ClusterState) -> RoomResults:
-        passes, raw, total = self._ask(state, np.arange(len(state.nodes)))
-        return self._results(state, passes, raw, total)
+        columns = self._ask(state, np.arange(len(state.nodes)))
+        passes = columns[_PASSES] > 0
+        return _results(np.array(columns), passes, state.nodes.passing(passes))
 
     def _repaired(self, state: ClusterState, last: RoomResults, changed: IntArray) -> RoomResults:
         """The last results, but for the nodes that changed (rows)."""
-        passes_now, raw_now, total_now = self._ask(state, changed)
-        raw = []
-        for before, now in zip(last.raw, raw_now, strict=True):
-            after = before.copy()
-            after[changed] = now
-            raw.append(after)
-        total = last.total.copy()
-        total[changed] = total_now
-        if (last.passes.take(changed) == passes_now).all():
-            of_feasible = total if len(last.feasible) == len(total) else total.take(last.feasible)
-            return RoomResults(state.taken.copy(), last.passes, last.feasible, raw, total, of_feasible)
-        passes = last.passes.copy()
-        passes[changed] = passes_now
-        return self._results(state, passes, raw, total)
+        taken = state.taken.take(changed).tolist()
+        keys = list(zip(changed.tolist(), taken, strict=True))
+        remembered = [self._remembered.get(key) for key in keys]
+        missing = [at for at, column in enumerate(remembered) if column is None]
+        if missing:
+            rows = changed if len(missing) == len(keys) else changed[missing]
+            if len(self._remembered) > _MOST_REMEMBERED:
+                self._remembered.clear()
+            for at, column in zip(missing, np.array(self._ask(state, rows)).T.tolist(), strict=True):
+                remembered[at] = self._remembered[keys[at]] = column
+        columns = last.columns.copy()
+        columns[:, changed] = np.array(remembered).T
+        if np.array_equal(columns[_PASSES].take(changed), last.columns[_PASSES].take(changed)):
+            return _results(columns, last.passes, last.feasible)
+        passes = columns[_PASSES] > 0
+        return _results(columns, passes, state.nodes.passing(passes))
 
-    def _results(
-        self, state: ClusterState, passes: BoolArray, raw: Sequence[IntArray], total: IntArray
-    ) -> RoomResults:
-        feasible = state.nodes.passing(passes)
-        of_feasible = total if len(feasible) == len(total) else total.take(feasible)
-        return RoomResults(state.taken.copy(), passes, feasible, raw, total, of_feasible)
-
-    def _ask(self, state: ClusterState, rows: IntArray) -> tuple[BoolArray, list[IntArray], IntArray]:
-        """(rows,) which nodes pass, the raw scores by plugin, and the totals."""
+    def _ask(self, state: ClusterState, rows: IntArray) -> list[IntArray]:
+        """The columns of some nodes, see ``RoomResults``."""
         passes = self._admitted.take(rows)
         for plugin in self.filters:
-            passes &= ~plugin.rejected(state, self._pod_class, rows)
+            passes = np.greater(passes, plugin.rejected(state, self._pod_class, rows))
         raw_scores: list[IntArray] = []
-        total = np.zeros(len(rows), np.int64)
-        if not isinstance(self._added, int):
-            total = self._added.take(rows)
+        total: IntArray | int = self._added if isinstance(self._added, int) else self._added.take(rows)
         for scoring in self.scores:
             raw = scoring.plugin.raw_scores(state, self._pod_class, rows)
             assert raw is not None  # a plugin that does not score the class is not among them
             raw_scores.append(raw)
-            total += raw if scoring.weight == 1 else scoring.weight * raw
-        return passes, raw_scores, total
+            total = total + (raw if scoring.weight == 1 else scoring.weight * raw)
+        if isinstance(total, int):
+            total = np.full(len(rows), total)
+        return [state.taken.take(rows), passes.astype(np.int64), total, *raw_scores]
+
+
+def _results(columns: IntArray, passes: BoolArray, feasible: IntArray) -> RoomResults:
+    total = columns[_TOTAL]
+    of_feasible = total if len(feasible) == len(total) else total.take(feasible)
+    return RoomResults(columns, columns[_TAKEN], passes, feasible, columns[_RAW:], total, of_feasible)

@@ -43,36 +43,42 @@ class RawScores:
         self.plugin = plugin
         self.weight = weight
         self.others = others
-        self._alike: Alike | None = None
-        self._of_kinds: IntArray  # (kinds,), or (nodes,) where each node is taken for a kind of its own
-        if isinstance(raw, Alike):
-            self._alike = raw
-            self._of_kinds = raw.raw
-        else:
-            self._of_kinds = raw
+        self._given = raw
+        self._weighted: IntArray | None = None
 
     @property
     def raw(self) -> IntArray:
         """(nodes,) the raw scores."""
-        return self._of_kinds if self._alike is None else self._alike.of_nodes(self._of_kinds)
+        given = self._given
+        return given.scores.raw.take(given.kind) if isinstance(given, Alike) else given
 
     @cached_property
     def extremes(self) -> tuple[int, int]:
         """Smallest and largest raw score of the nodes that take part."""
-        smallest = int(np.minimum.reduce(self._of_kinds))
-        largest = int(np.maximum.reduce(self._of_kinds))
+        given = self._given
+        if isinstance(given, Alike):
+            return given.scores.extremes
+        smallest = int(np.minimum.reduce(given))
+        largest = int(np.maximum.reduce(given))
         if smallest == EXCLUDED and largest != EXCLUDED:
-            smallest = int(self._of_kinds[self._of_kinds != EXCLUDED].min())
+            smallest = int(given[given != EXCLUDED].min())
         return smallest, largest
 
-    @cached_property
+    @property
     def weighted(self) -> IntArray:
         """(nodes,) the plugin's part of the total."""
-        scores = self._of_kinds
-        if self.plugin.normalization is not Normalization.NONE:
-            scores = self.plugin.normalize(scores, *self.extremes)
-        weighted = self.weight * scores
-        return weighted if self._alike is None else self._alike.of_nodes(weighted)
+        weighted = self._weighted
+        if weighted is None:
+            weighted = self._weighted = self._compute_weighted()
+        return weighted
+
+    def _compute_weighted(self) -> IntArray:
+        given = self._given
+        if isinstance(given, Alike):
+            return (self.weight * given.scores.normalized).take(given.kind)
+        if self.plugin.normalization is Normalization.NONE:
+            return self.weight * given
+        return self.weight * self.plugin.normalize(given, *self.extremes)
 
     @property
     def is_out_of_range(self) -> bool:
@@ -145,7 +151,7 @@ class ClassScores(Mapping[str, IntArray]):
         self,
         static: StaticScores,
         of_room: Sequence[Scoring],
-        raw_of_room: Sequence[IntArray],
+        raw_of_room: Iterable[IntArray],
         settled: IntArray,
         changing: Sequence[RawScores],
         feasible: IntArray,

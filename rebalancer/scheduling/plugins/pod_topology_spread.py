@@ -30,6 +30,7 @@ from rebalancer.scheduling.framework.plugin import (
     Alike,
     Enabled,
     Evidence,
+    KindScores,
     Normalization,
     ObjectsRead,
     Plugin,
@@ -69,6 +70,7 @@ SOFT = "ScheduleAnyway"
 _HONOR = "Honor"
 _TOO_SKEWED = 1
 _NO_LABEL = 2
+_MAX_RESULTS = 32  # of the scores of a class that are kept
 
 
 class DefaultConstraint(Arguments):
@@ -151,6 +153,8 @@ class SoftConstraints(msgspec.Struct, frozen=True, eq=False):
     on_nodes: DomainCounter | None  # the constraint by hostname
     groups: Groups
     ignored_groups: frozenset[int]  # those of ``ignored``
+    # Scores of kinds, by all that they depend on: pods that are looked at find few kinds of nodes changed.
+    results: dict[Hashable, KindScores] = msgspec.field(default_factory=dict)
 
 
 def _groups(state: ClusterState, keys: Iterable[str]) -> Groups:
@@ -390,7 +394,7 @@ class PodTopologySpread(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""
         scores = self.raw_scores_of_sample(state, pod_class, feasible, len(feasible))
-        return scores.of_nodes(scores.raw) if isinstance(scores, Alike) else scores
+        return scores.scores.raw.take(scores.kind) if isinstance(scores, Alike) else scores
 
     def raw_scores_of_sample(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
@@ -406,21 +410,37 @@ class PodTopologySpread(Plugin):
             kind = pods * soft.groups.count + kind
         number = np.bincount(kind)  # of nodes by kind
         kinds = number.nonzero()[0]
-        raw = self._of_kinds(state, soft, kinds.tolist(), number, len(feasible), sample_size)
-        return Alike(np.array(raw, np.int64), kinds, kind)
+        # What the scores of kinds depend on; where some nodes are ignored, on how many of each there are.
+        key: list[object] = [len(feasible), sample_size, kinds.tobytes()]
+        if soft.ignored_groups:
+            key.append(number.tobytes())
+        by_domain = [
+            counter.counts(state)
+            for counter in soft.counters
+            if counter is not soft.on_nodes and counter.with_key
+        ]
+        key.extend(counts.tobytes() for counts in by_domain)
+        scores = soft.results.get(tuple(key))
+        if scores is None:
+            if len(soft.results) >= _MAX_RESULTS:
+                soft.results.clear()
+            raw = self._of_kinds(soft, kinds.tolist(), number, by_domain, len(feasible), sample_size)
+            scores = soft.results[tuple(key)] = KindScores.of(self, kinds, raw)
+        return Alike(kind, scores)
 
     def _of_kinds(
         self,
-        state: ClusterState,
         soft: SoftConstraints,
         kinds: Sequence[int],
         number: IntArray,
+        counts_by_domain: Iterable[IntArray],
         feasible: int,
         sample_size: int,
     ) -> list[int]:
         """The raw scores of kinds of nodes, of which there are so many in ``number``, ``feasible`` in all.
 
-        There are mostly ten or twenty kinds: too few for arrays.
+        ``counts_by_domain`` are those of each constraint by another key than the hostname. There are mostly
+        ten or twenty kinds: too few for arrays.
         """
         groups = [kind % soft.groups.count for kind in kinds]
         compared = feasible
@@ -433,6 +453,7 @@ class PodTopologySpread(Plugin):
                 if group in compared_groups
             )
         scores = [0.0] * len(kinds)
+        counts = iter(counts_by_domain)
         for counter in soft.counters:
             if not counter.with_key:
                 continue
@@ -448,7 +469,7 @@ class PodTopologySpread(Plugin):
                     ]
             else:
                 weight = math.log(len({domains[group] for group in compared_groups}) + 2)
-                by_domain = [count * weight + constant for count in counter.counts(state).tolist()]
+                by_domain = [count * weight + constant for count in next(counts).tolist()]
                 by_domain[-1] = 0.0  # of a node without the key nothing counts
                 parts = [by_domain[domains[group]] for group in groups]
             scores = [score + part for score, part in zip(scores, parts, strict=True)]
