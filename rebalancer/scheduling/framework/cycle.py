@@ -598,8 +598,8 @@ class Scheduler:
         # (passing,) the nodes that end the search: extenders are asked only about nodes that it found.
         passing = feasible
         if self._asks_of_sample and self._is_asked(state, pod_class):
-            found = self._feasible(state, pod_class, cycle, candidates, pod, asking=False)
-            passing = state.nodes.passing(found)
+            unasked = self._feasible(state, pod_class, cycle, candidates, pod, asking=False)
+            passing = state.nodes.passing(unasked)
         nodes = state.nodes
         if candidates.restricted_to is None:
             limit = self._limit(len(nodes))

@@ -154,7 +154,7 @@ class Search(msgspec.Struct, frozen=True, eq=False):
             last = len(levels.ranks)
             if drawn < among:
                 last_rank = before + math.log(_MIN_CHANCE) / math.log1p(-drawn / among)
-                last = min(int(levels.ranks.searchsorted(last_rank)) + 2, last)
+                last = min(int(levels.ranks.searchsorted(math.ceil(last_rank))) + 2, last)
             ranks = levels.ranks[begin:last] - before
             missed = _chances_of_none(drawn, among, int(ranks[-1]).bit_length()).take(ranks)
             by_level = missed[:-1] - missed[1:]
@@ -215,12 +215,14 @@ class _Levels:
         if int(np.maximum.reduce(totals)) - least < _DENSE:
             self._number = totals - least  # (nodes,) the number of each node's level
             counts = np.bincount(self._number)
+            self._numbers = len(counts)
             self._levels = counts.nonzero()[0][::-1]  # (levels,) the number of each
             self.totals = self._levels + least
             self.sizes = counts.take(self._levels)
         else:
             negated, self._number, self.sizes = np.unique(-totals, return_inverse=True, return_counts=True)
-            self._levels = np.arange(len(negated))
+            self._numbers = len(negated)
+            self._levels = np.arange(self._numbers)
             self.totals = -negated
         # (levels + 1,) how many nodes are in all better groups
         self.ranks: IntArray = np.zeros(len(self.sizes) + 1, np.int64)
@@ -228,7 +230,7 @@ class _Levels:
 
     def of_nodes(self, values: FloatArray) -> FloatArray:
         """(nodes,) the values of their levels (levels,)."""
-        by_number = np.empty(int(self._levels.max()) + 1)
+        by_number = np.empty(self._numbers)
         by_number[self._levels] = values
         return by_number.take(self._number)
 
@@ -254,7 +256,7 @@ def _chance_of_none(best: IntArray, drawn: IntArray | int, among: int) -> FloatA
     return chance
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _chances_of_none(drawn: int, among: int, digits: int) -> FloatArray:
     """The same for each number of nodes of no more than so many binary digits."""
     numbers = np.arange(min(1 << digits, among + 1))
@@ -311,7 +313,9 @@ class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
             best = (by_place >= levels.totals[level - 1]).nonzero()[0]
             # Windows begin a run where a best node enters or leaves; (runs,) the first of each.
             runs = np.sort(np.concatenate([best - self.width + 1, best + 1]) % places)
-            runs = runs[np.concatenate([runs[1:] != runs[:-1], [True]])]
+            differs = np.ones(len(runs), np.bool_)
+            np.not_equal(runs[1:], runs[:-1], out=differs[:-1])
+            runs = runs[differs]
             # (best, runs), the node with the highest total first: whether the windows of a run hold it
             best = best[by_place.take(best).argsort(kind="stable")[::-1]]
             distance = best[:, None] - runs

@@ -79,7 +79,7 @@ def tie_break(
     return TieBreak(best, np.concatenate(by_start), raced)
 
 
-class _Found(msgspec.Struct, frozen=True, eq=False):
+class _Finding(msgspec.Struct, frozen=True, eq=False):
     """Some nodes in the order in which a search finds them that starts at index 0."""
 
     node: IntArray  # (nodes,) which of them is found at each place
@@ -88,7 +88,7 @@ class _Found(msgspec.Struct, frozen=True, eq=False):
     )
 
     @classmethod
-    def of(cls, nodes: IntArray, order: IntArray) -> _Found:
+    def of(cls, nodes: IntArray, order: IntArray) -> _Finding:
         """Nodes given by rows, ascending, in the order of all nodes."""
         index = np.full(int(order.max()) + 1, -1, np.int64)
         index[nodes] = np.arange(len(nodes))
@@ -113,8 +113,8 @@ def _taken_from_each_start(
 
     Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
     """
-    found = order.cached(feasible, "found", lambda: _Found.of(feasible, order.rows))
-    visited = found.node
+    finding = order.cached(feasible, "finding", lambda: _Finding.of(feasible, order.rows))
+    visited = finding.node
     equals = (totals[visited] == totals[best[0]]).nonzero()[0]
     walk = _walk(len(visited))
     step = max(_MAX_AT_ONCE // len(equals), 1)
@@ -124,4 +124,4 @@ def _taken_from_each_start(
         # (starts, equals) the place in the tree of each of the best nodes
         places_in_tree = (equals - starts[:, None]) % len(visited)
         roots.append(walk[places_in_tree].argmin(axis=1))
-    return np.asarray(visited[equals[np.concatenate(roots)[found.first]]], np.int64)
+    return np.asarray(visited[equals[np.concatenate(roots)[finding.first]]], np.int64)
