@@ -56,12 +56,6 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Whether every node has the key."""
         return self.with_key == len(self.values)
 
-    def domains_among(self, rows: IntArray) -> int:
-        """How many values the nodes in ``rows`` have; those without the key have one more."""
-        if len(rows) == len(self.values):
-            return self.number_of_domains + (not self.on_every_node)
-        return int(np.count_nonzero(np.bincount(self.values[rows] + 1)))
-
     def counts(self, state: ClusterState, *, keep: bool = True) -> IntArray:
         """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0.
 
