@@ -345,6 +345,15 @@ def _why_nothing(plan: Plan) -> str:
     return next(pod.because for pod in stays if pod.reason == reason)
 
 
+class CarriedOutPlan(msgspec.Struct, frozen=True, eq=False):
+    """One of the plans of a run, and what became of it."""
+
+    planner: Planner
+    plan: Plan
+    outcomes: tuple[SimulatedOutcome, ...]
+    skipped: int  # moves that did not hold any more
+
+
 class SimulatedRun:
     """One run: its plans, each by the cluster as the one before has left it."""
 
@@ -361,9 +370,15 @@ class SimulatedRun:
 
     def carry_out(self, planner: Planner, plan: Plan) -> list[SimulatedOutcome]:
         """What becomes of the first plan, and of those that follow, in the cluster."""
+        outcomes: list[SimulatedOutcome] = []
+        for carried_out in self.plan_by_plan(planner, plan):
+            outcomes += carried_out.outcomes
+        return outcomes
+
+    def plan_by_plan(self, planner: Planner, plan: Plan) -> Iterator[CarriedOutPlan]:
+        """The first plan and those that follow, each once the cluster is as it has left it."""
         replan = planner.inputs.policy.execution.replan
         closed = plan.closed
-        outcomes: list[SimulatedOutcome] = []
         made: tuple[Move, ...] = ()  # by the plans before
 
         def read_again(moved: tuple[PastMove, ...], state: RunState = self._state) -> Planner:
@@ -373,7 +388,7 @@ class SimulatedRun:
         while True:
             self.plans += 1
             execution = SimulatedExecution(planner, self._random, self._draws, read_again)
-            before = len(outcomes)
+            outcomes: list[SimulatedOutcome] = []
             for outcome in execution.carry_out(plan):
                 outcomes.append(outcome)
                 self._cluster.place(outcome.row, outcome.node, outcome.pod_class)
@@ -381,13 +396,13 @@ class SimulatedRun:
                 self._cluster.bind(row, node)
             self.made += execution.made
             self.stopped = execution.stopped
-            now = outcomes[before:]
-            elsewhere = any(outcome.is_elsewhere(planner.prepared.nodes.names) for outcome in now)
+            yield CarriedOutPlan(planner, plan, tuple(outcomes), execution.skipped)
+            elsewhere = any(outcome.is_elsewhere(planner.prepared.nodes.names) for outcome in outcomes)
             as_planned = not execution.skipped and not elsewhere
-            if not (replan and now) or self.stopped or (as_planned and not plan.unsolved):
-                return outcomes
+            if not (replan and outcomes) or self.stopped or (as_planned and not plan.unsolved):
+                return
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
-            made = tuple(outcome.move for outcome in outcomes)
+            made += tuple(outcome.move for outcome in outcomes)
             planner = read_again((), remembered)
             plan = planner.plan()
 
