@@ -20,7 +20,6 @@ import time
 import msgspec
 import numpy as np
 
-from bench.optimum import Relief
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow
 from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PlanBuilder
@@ -46,8 +45,9 @@ class Built(msgspec.Struct, frozen=True):
 class Known(msgspec.Struct, frozen=True):
     """The best plans found: the one with the least excess, and the points of the one worth most."""
 
-    relief: Relief
-    points: float
+    moves: int  # of the first
+    excess: float  # points that it leaves
+    points: float  # of the second
 
 
 def best_known(prepared: PreparedInputs, seconds: float) -> Known:
@@ -66,8 +66,7 @@ def best_known(prepared: PreparedInputs, seconds: float) -> Known:
         built = search.build(random, _POWERS[number // 2 % len(_POWERS)], first)
         coolest = min(coolest, built, key=lambda item: (round(item.left, 6), len(item.order)))
         worthiest = min(worthiest, built, key=lambda item: round(item.points, 6))
-    relief = Relief(len(coolest.order), coolest.left, coolest.left <= _NEGLIGIBLE)
-    return Known(relief, worthiest.points)
+    return Known(len(coolest.order), coolest.left, worthiest.points)
 
 
 class _RandomSearch:

@@ -1,10 +1,14 @@
 """What plans of crowded clusters leave: points, excess, hot nodes; how many moves and how long they take.
 
-    python -m bench.crowded_clusters [--seeds 4] [--every]
+    python -m bench.crowded_clusters [--seeds 4] [--every | --mixed] [--known SECONDS]
 
 Points are what the planner compares plans by: the excess left, ten for each node that stays hot, and what the
 moves cost. ``--every`` measures fifteen kinds of twenty nodes: crowded ones, some of odd sizes that are
-filled by requests, and some that were grown node by node, each at three mean loads.
+filled by requests, and some that were grown node by node, each at three mean loads. ``--mixed`` measures
+clusters of 20 to 40 nodes as companies run them, by which no setting of the planner was chosen.
+
+``--known`` searches for better plans of each cluster at random, for so many seconds of processor time, and
+adds the points of the best, and the mean and the greatest of the ratios (points + 1) / (points known + 1).
 """
 
 from __future__ import annotations
@@ -12,11 +16,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
+from bench.best_known import best_known
 from bench.grown_clusters import grown_inputs
 from bench.loaded_clusters import loaded_inputs
-from bench.points import points_left
+from bench.mixed_clusters import mixed_inputs
+from bench.points import points_at, points_left
 from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
 from rebalancer.planning.inputs import PlanningInputs
@@ -50,6 +59,15 @@ def every_kind(seeds: int) -> Clusters:
     return kinds
 
 
+def mixed_clusters(seeds: int) -> Clusters:
+    """Mixed ones of 20 to 40 nodes, by name."""
+    inputs_of = partial(mixed_inputs, policy=limited_policy())
+    return {
+        f"mixed, limited, {load} %": [partial(inputs_of, seed, load / 100) for seed in range(seeds)]
+        for load in LOADS
+    }
+
+
 def usual_kinds(seeds: int) -> Clusters:
     """Those by which a change of the search is judged, by name."""
     grown = partial(grown_inputs, mean_load=0.65, nodes=NODES, policy=limited_policy())
@@ -60,36 +78,90 @@ def usual_kinds(seeds: int) -> Clusters:
     }
 
 
+@dataclass(frozen=True)
+class PlanFigures:
+    """What a plan makes of its cluster."""
+
+    before: float  # points, as all below
+    points: float
+    best: float  # of any plan that was found
+    excess: float
+    hot_before: int  # nodes
+    hot: int  # nodes that were hot and still are
+    moves: int
+    seconds: float  # of processor time
+
+    @property
+    def ratio(self) -> float:
+        """How many more points are left than by the best plan; 1.0 where this is the best."""
+        return (self.points + 1.0) / (self.best + 1.0)
+
+
+def plan_figures(inputs: PlanningInputs, known_seconds: float) -> PlanFigures:
+    """One cluster, and other plans of it that are found in so many seconds; 0 looks for none."""
+    began = time.process_time()
+    planner = Planner(inputs)
+    prepared = planner.prepared
+    partial_plan = planner.decided
+    seconds = time.process_time() - began
+    plan = planner.plan()
+    before = 0.0
+    points = 0.0
+    excess = 0.0
+    if plan.benefit is not None:
+        before = points_at(prepared, prepared.start.mean_percent(), ())
+        points = points_left(prepared, partial_plan, plan)
+        excess = plan.benefit.excess.after
+    best = points
+    if known_seconds and prepared.hotness.hot.any():
+        best = min(points, best_known(prepared, known_seconds).points)
+    still_above = partial_plan.scenarios.mean_percent() > prepared.hotness.hot_above
+    still_hot = prepared.hotness.hot & (prepared.hotness.resources & still_above).any(axis=1)
+    return PlanFigures(
+        before=before,
+        points=points,
+        best=best,
+        excess=excess,
+        hot_before=int(prepared.hotness.hot.sum()),
+        hot=int(still_hot.sum()),
+        moves=len(plan.moves),
+        seconds=seconds,
+    )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=4, help="how many clusters of each kind that is drawn")
-    parser.add_argument("--every", action="store_true", help="fifteen kinds of twenty nodes")
+    parser.add_argument("--known", type=float, default=0.0, help="seconds of random search for each cluster")
+    kinds_of = parser.add_mutually_exclusive_group()
+    kinds_of.add_argument("--every", action="store_true", help="fifteen kinds of twenty nodes")
+    kinds_of.add_argument("--mixed", action="store_true", help="20 to 40 nodes as companies run them")
     options = parser.parse_args()
-    kinds = every_kind(options.seeds) if options.every else usual_kinds(options.seeds)
-    print("clusters               points   excess  hot  moves  s of processor time a plan")
+    kinds = usual_kinds(options.seeds)
+    if options.every:
+        kinds = every_kind(options.seeds)
+    elif options.mixed:
+        kinds = mixed_clusters(options.seeds)
+    heading = "clusters               before  points   excess  hot: before  after  moves"
+    heading += "  s of processor time a plan"
+    if options.known:
+        heading += "   known  ratio  worst"
+    print(heading)
     for name, of_kind in kinds.items():
-        points = excess = seconds = 0.0
-        hot = moves = 0
-        for inputs_of in of_kind:
-            inputs = inputs_of()
-            began = time.process_time()
-            planner = Planner(inputs)
-            prepared = planner.prepared
-            found = planner.decided
-            seconds += time.process_time() - began
-            plan = planner.plan()
-            moves += len(plan.moves)
-            if plan.benefit is not None:
-                points += points_left(prepared, found, plan)
-                excess += plan.benefit.excess.after
-            percent = found.scenarios.mean_percent()
-            still_hot = prepared.hotness.resources & (percent > prepared.hotness.hot_above)
-            hot += int((prepared.hotness.hot & still_hot.any(axis=1)).sum())
-        mean = seconds / len(of_kind)
-        print(f"{name:21s} {points:7.0f} {excess:8.0f} {hot:4d} {moves:6d} {mean:7.2f}", flush=True)
+        figures = [plan_figures(inputs_of(), options.known) for inputs_of in of_kind]
+        row = (
+            f"{name:21s} {sum(plan.before for plan in figures):7.0f} "
+            f"{sum(plan.points for plan in figures):7.0f} {sum(plan.excess for plan in figures):8.0f} "
+            f"{sum(plan.hot_before for plan in figures):12d} {sum(plan.hot for plan in figures):6d} "
+            f"{sum(plan.moves for plan in figures):6d} {np.mean([plan.seconds for plan in figures]):28.2f}"
+        )
+        if options.known:
+            ratios = [plan.ratio for plan in figures]
+            row += f" {sum(plan.best for plan in figures):7.0f} {np.mean(ratios):6.2f} {max(ratios):6.2f}"
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class Relieved:
     @property
     def ratio(self) -> float:
         """How much more excess is left than is known to be reachable; 1.0 where as little is."""
-        return (self.left + 1.0) / (min(self.known.relief.excess, self.left) + 1.0)
+        return (self.left + 1.0) / (min(self.known.excess, self.left) + 1.0)
 
     @property
     def worth(self) -> float:
@@ -243,16 +243,16 @@ def busy_clusters(
                 seed += 1
                 if prepare(inputs).hotness.hot.any():
                     found.append(relieved(inputs, seconds, bounds=bounds))
-            alike = [item for item in found if item.known.relief.excess >= item.left - 0.01]
-            more = [(item.moves + 1) / (item.known.relief.moves + 1) for item in alike]
+            alike = [item for item in found if item.known.excess >= item.left - 0.01]
+            more = [(item.moves + 1) / (item.known.moves + 1) for item in alike]
             ratios, seconds_each = [item.ratio for item in found], [item.seconds for item in found]
             print(
                 f"{name:25s} {load:3d} % {len(found):9d} {sum(item.before for item in found):15.1f} "
                 f"{sum(item.left for item in found):7.1f} "
-                f"{sum(min(item.known.relief.excess, item.left) for item in found):7.1f} "
+                f"{sum(min(item.known.excess, item.left) for item in found):7.1f} "
                 f"{np.mean(ratios):6.3f} {max(ratios):6.2f} {np.mean([item.worth for item in found]):6.3f} "
                 f"{sum(item.bound for item in found):7.1f} {sum(item.with_chains for item in found):7.1f} "
-                f"{sum(item.moves for item in found):6d} {sum(item.known.relief.moves for item in found):6d} "
+                f"{sum(item.moves for item in found):6d} {sum(item.known.moves for item in found):6d} "
                 f"{np.mean(more) if more else 1.0:6.3f} "
                 f"{np.mean(seconds_each):9.2f} {max(seconds_each):6.2f}",
                 flush=True,
