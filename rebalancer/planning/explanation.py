@@ -567,9 +567,9 @@ def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
 
 def _not_hot(node: str, *, is_known: bool) -> str:
     """That a node is not hot; that nobody can say whether it is, where its load is not known."""
-    return (
-        f"{node} is not hot" if is_known else f"the load of {node} is not known, so it is not taken for hot"
-    )
+    if not is_known:
+        return f"the load of {node} is not known, so it is not taken for hot"
+    return f"{node} is not hot"
 
 
 def _decided(plan: Plan) -> dict[str, tuple[str, str]]:

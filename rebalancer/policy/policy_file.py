@@ -225,7 +225,7 @@ def starter() -> str:
 
 def default_policy() -> LoadedPolicy:
     """The policy with every default."""
-    policy = RebalancePolicy.model_construct()  # to check it would build what checks the text of one
+    policy = RebalancePolicy.model_construct()  # unchecked: no text was written that could be wrong
     return LoadedPolicy(policy, "defaults", _digest(""))
 
 

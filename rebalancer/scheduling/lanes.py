@@ -193,11 +193,9 @@ class LaneTables:
         cycle = scheduler.of_class(self.state, kind)
         if cycle.static.compared:
             raise _UnknownError
-        filters: dict[type[Plugin], Plugin] = {
-            type(plugin): plugin for plugin in (*cycle.room.filters, *cycle.filters)
-        }
+        filters: dict[type[Plugin], Plugin] = {type(plugin): plugin for plugin in cycle.filters}
         scores: dict[type[Plugin], Plugin] = {
-            type(scoring.plugin): scoring.plugin for scoring in (*cycle.room.scores, *cycle.scores)
+            type(scoring.plugin): scoring.plugin for scoring in cycle.scores
         }
         if not {*filters, *scores} <= _COMPUTED:
             raise _UnknownError

@@ -43,7 +43,7 @@ class Purpose:
         return ""
 
     def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
-        """(nodes,) whether the pod is better off on each; overridden where that is told faster for all."""
+        """(nodes,) whether the pod is better off on each. Override it where all nodes can be told at once."""
         return [not self.objection(landings, at) for at in range(len(landings.rows))]
 
     def gains(self, landings: Landings) -> FloatArray | None:

@@ -25,7 +25,6 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
 from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, Plugin
-from rebalancer.scheduling.framework.room import Room
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import ClassScores, RawScores, Scoring, StaticScores
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak
@@ -148,7 +147,6 @@ class ClassCycle(msgspec.Struct, frozen=True, eq=False):
     candidates: _Candidates  # what the static PreFilters leave: those with the same result in every state
     pre_filters: Sequence[Plugin]  # the PreFilters that are not static
     admitted: BoolArray  # (nodes,) passes the static PreFilters and the static filters
-    room: Room  # the filters and scores by the room of each node, and all that is static
     filters: Sequence[Plugin]  # the other filters that may reject a node
     static: StaticScores  # of the plugins whose scores are the same in every state
     scores: Sequence[Scoring]  # the plugins with other scores
@@ -242,19 +240,17 @@ class Scheduler:
                 filters.append(plugin)
         static_scores = self._static_scores(state, pod_class)
         static = StaticScores.of(static_scores, self.profile.enabled(ExtensionPoint.SCORE))
-        changing = [
+        scores = [
             Scoring.of(plugin, self.profile.weights[plugin.name])
             for plugin in self._scores
             if not plugin.is_static(ExtensionPoint.SCORE, state, pod_class)
         ]
-        scores = [scoring for scoring in changing if not scoring.plugin.of_room]
         compared = (*(scores.plugin for scores in static.compared), *(scoring.plugin for scoring in scores))
         return ClassCycle(
             candidates=candidates,
             pre_filters=changing_pre_filters,
             admitted=admitted,
-            room=self._room(state, pod_class, admitted, static, filters, changing),
-            filters=[plugin for plugin in filters if not plugin.of_room],
+            filters=filters,
             static=static,
             scores=scores,
             may_be_others=static.may_be_others or any(scoring.has_others for scoring in scores),
@@ -266,40 +262,15 @@ class Scheduler:
             preparing=[
                 plugin
                 for plugin in self._failing
-                if plugin.prepares_score_by is None
-                or release.has(plugin.prepares_score_by)
-                or plugin in self._scores
-                if _may_fail(plugin, state, pod_class)
+                if self._prepares(plugin, release) and _may_fail(plugin, state, pod_class)
             ],
             takes_root=release.has(HEAP_TIES) and not self._is_asked(state, pod_class),
         )
 
-    def _room(
-        self,
-        state: ClusterState,
-        pod_class: int,
-        admitted: BoolArray,
-        static: StaticScores,
-        filters: Sequence[Plugin],
-        scores: Sequence[Scoring],
-    ) -> Room:
-        """The filters and scores of room of a class; one for all classes that are alike in these."""
-        alike = state.classes.alike_in_requests(pod_class)
-        some_node = np.arange(min(1, len(state.nodes)))
-        filters = [plugin for plugin in filters if plugin.of_room]
-        scores = [
-            scoring
-            for scoring in scores
-            if scoring.plugin.of_room and scoring.plugin.raw_scores(state, alike, some_node) is not None
-        ]
-        added = static.added
-        key = (
-            admitted.tobytes(),
-            added if isinstance(added, int) else added.tobytes(),
-            tuple(plugin.name for plugin in filters),
-            tuple(scoring.plugin.name for scoring in scores),
-        )
-        return state.classes.cached(alike, self, key, lambda: Room(alike, admitted, added, filters, scores))
+    def _prepares(self, plugin: Plugin, release: Release) -> bool:
+        """Whether a plugin prepares to score, in a release, if only because it scores."""
+        rule = plugin.prepares_score_by
+        return rule is None or release.has(rule) or plugin in self._scores
 
     def _static_scores(self, state: ClusterState, pod_class: int) -> Iterator[RawScores]:
         """The scores of all nodes by each plugin whose scores are the same in every state."""
@@ -384,13 +355,10 @@ class Scheduler:
         *,
         asking: bool = True,
     ) -> BoolArray:
-        """(nodes,) which nodes pass every filter; those of extenders only where ``asking``.
-
-        These are the same array as those that have room where all others pass these, too.
-        """
+        """(nodes,) which nodes pass every filter; those of extenders only where ``asking``."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        mask = cycle.room.of(state).passes
+        mask = cycle.admitted
         if cycle.pre_filters and candidates.restricted_to is not None:
             mask = mask & candidates.restricted_to
         for plugin in cycle.filters:
@@ -472,7 +440,6 @@ class Scheduler:
         self, state: ClusterState, pod_class: int, cycle: ClassCycle, feasible: IntArray, sample_size: int
     ) -> ClassScores:
         """The scores of the feasible nodes; ``sample_size`` is how many of them the scheduler compares."""
-        room = cycle.room.of(state)
         changing: list[RawScores] = []
         for scoring in cycle.scores:
             plugin = scoring.plugin
@@ -482,7 +449,6 @@ class Scheduler:
                 if scoring.has_others:
                     others = plugin.other_raw_scores(state, pod_class)
                 changing.append(RawScores(plugin, scoring.weight, raw, others))
-        settled = room.total_of_feasible if feasible is room.feasible else room.total.take(feasible)
         static = cycle.static
         if state.added_soft_taint is not None:
             taint, nodes = state.added_soft_taint
@@ -490,20 +456,14 @@ class Scheduler:
                 tainted = np.zeros(len(state.nodes), np.int64)
                 tainted[list(nodes)] = 1
                 static = static.with_more(TAINTS, tainted)
-                # What is settled holds the score by the nodes' own taints, unless these are compared anyway.
-                settled = (
-                    settled + np.broadcast_to(static.added - cycle.static.added, tainted.shape)[feasible]
-                )
-        return ClassScores(static, cycle.room.scores, room.raw, settled, changing, feasible)
+        return ClassScores(static, changing, feasible)
 
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its row if the state has the pod."""
         state = state.seen_by(self.view)
         cycle = self.of_class(state, pod_class)
         candidates = self._candidates(state, pod_class, cycle)
-        passes = self._feasible(state, pod_class, cycle, candidates, pod)
-        room = cycle.room.of(state)
-        feasible = room.feasible if passes is room.passes else state.nodes.passing(passes)
+        feasible = state.nodes.passing(self._feasible(state, pod_class, cycle, candidates, pod))
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         search = self._search(state, pod_class, cycle, candidates, feasible, pod)

@@ -243,10 +243,6 @@ class Plugin:
     normalization: Normalization = Normalization.NONE
     static: ClassVar[bool] = False  # all its results depend on the class and on static facts alone
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
-    # Its code and its score of a node depend on what the class requests and on what the pods of that node
-    # take (``requested``, ``scored`` and ``pod_count`` of the state) alone; the score is not normalised, is
-    # within 0..100, and there are no others that the scheduler may have.
-    of_room: ClassVar[bool] = False
     # Whether its Filter fails where its PreFilter is not enabled; a rule: in versions where the rule holds.
     needs_pre_filter: ClassVar[bool | Rule] = False
     # By which rule it has a PreScore at all; None: in all versions.
@@ -321,10 +317,10 @@ class Plugin:
         """
         return ""
 
-    def rejected(self, state: ClusterState, pod_class: int, rows: IntArray | None = None) -> BoolArray:
-        """(rows,) whether the filter rejects each of some nodes, given in ascending order; None: of all."""
+    def rejected(self, state: ClusterState, pod_class: int) -> BoolArray:
+        """(nodes,) whether the filter rejects each node."""
         rejected: BoolArray = self.filter(state, pod_class) != 0
-        return rejected if rows is None else rejected.take(rows)
+        return rejected
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """A filter's code in the scheduler's own words."""

@@ -173,7 +173,7 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         Returns which of the feasible nodes, and their chances; None where windows are subsets.
         """
         if self.passing is self.feasible:
-            windows = order.cached(self.feasible, "windows", lambda: self._windows(order))
+            windows = order.cached(self.feasible, ("windows", self.limit), lambda: self._windows(order))
         else:
             windows = self._windows(order)
         if windows.is_listed is None:
@@ -220,10 +220,12 @@ class _Levels:
             self.totals = self._levels + least
             self.sizes = counts.take(self._levels)
         else:
-            negated, self._number, self.sizes = np.unique(-totals, return_inverse=True, return_counts=True)
+            negated, number, sizes = np.unique(-totals, return_inverse=True, return_counts=True)
+            self._number = number
             self._numbers = len(negated)
             self._levels = np.arange(self._numbers)
             self.totals = -negated
+            self.sizes = sizes
         # (levels + 1,) how many nodes are in all better groups
         self.ranks: IntArray = np.zeros(len(self.sizes) + 1, np.int64)
         self.sizes.cumsum(out=self.ranks[1:])

@@ -147,43 +147,28 @@ def _is_settled(scores: RawScores) -> bool:
 class ClassScores(Mapping[str, IntArray]):
     """(feasible,) weighted scores by plugin, all feasible nodes compared."""
 
-    def __init__(
-        self,
-        static: StaticScores,
-        of_room: Sequence[Scoring],
-        raw_of_room: Iterable[IntArray],
-        settled: IntArray,
-        changing: Sequence[RawScores],
-        feasible: IntArray,
-    ) -> None:
-        """``raw_of_room`` are by node, ``changing`` by feasible node.
-
-        ``settled`` is (feasible,) the sum of all but those that are ``changing``, or compared.
-        """
+    def __init__(self, static: StaticScores, changing: Sequence[RawScores], feasible: IntArray) -> None:
+        """``changing`` are by feasible node."""
         self._static = static
-        self._of_room = of_room
-        self._raw_of_room = raw_of_room
         self._changing = changing
         self._feasible = feasible
         self._compared = [scores.of(feasible) for scores in static.compared] if static.compared else ()
-        total = settled
+        total: IntArray
+        if isinstance(static.added, int):
+            total = np.full(len(feasible), static.added)
+        else:
+            total = static.added.take(feasible)
         for items in (self._compared, changing):
             for scores in items:
-                total = total + scores.weighted
+                total += scores.weighted
         self.total = total  # (feasible,) the sum of all; read it only
 
     @cached_property
     def by_plugin(self) -> dict[str, RawScores]:
         """(feasible,) raw scores of each plugin that scores the class, in the order of the profile."""
         by_name = {scores.plugin.name: scores.of(self._feasible) for scores in self._static.scores}
-        by_name |= {scores.plugin.name: scores.of(self._feasible) for scores in self._of_each_node()}
         by_name |= {scores.plugin.name: scores for scores in self._changing}
         return {name: by_name[name] for name in self._static.order if name in by_name}
-
-    def _of_each_node(self) -> Iterator[RawScores]:
-        """(nodes,) the raw scores by the room of each node."""
-        for scoring, raw in zip(self._of_room, self._raw_of_room, strict=True):
-            yield RawScores(scoring.plugin, scoring.weight, raw)
 
     def __getitem__(self, plugin: str) -> IntArray:
         return self.by_plugin[plugin].weighted
@@ -215,7 +200,7 @@ class ClassScores(Mapping[str, IntArray]):
     def notes(self) -> tuple[str, ...]:
         """What a reader of the scores should know, a plugin at a time."""
         notes: list[str] = []
-        for scores in (*self._static.scores, *self._of_each_node(), *self._changing):
+        for scores in (*self._static.scores, *self._changing):
             plugin = scores.plugin
             if plugin.has_notes:
                 text = plugin.note(scores.of(self._feasible).raw)

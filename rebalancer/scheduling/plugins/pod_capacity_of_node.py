@@ -21,7 +21,6 @@ class PodCapacityOfNode(Plugin):
     points = extension_points("score")
     scored_resources = frozenset({"pods"})
     is_in_range = True
-    of_room = True
     evidence = Evidence.ARTICLE
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:

@@ -26,7 +26,7 @@ from rebalancer.cluster.records import Taint
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.counters import PodCounters
 from rebalancer.scheduling.state.nodes import NodeIndex, Registered
-from rebalancer.scheduling.state.pod_classes import TAKEN_MASK, PodClasses
+from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT, EPHEMERAL_VOLUMES_COUNT
@@ -158,11 +158,8 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
         counts[-1] = 0  # nodes without the key
         return counts
 
-    def sums(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """By node: (nodes, resources) what pods take, (nodes, 2) what scores count, (nodes,) their number.
-
-        And (nodes,) ``ClusterState.taken``.
-        """
+    def sums(self) -> tuple[IntArray, IntArray, IntArray]:
+        """By node: (nodes, resources) what pods take, (nodes, 2) what scores count, (nodes,) their number."""
         all_classes = self.classes
         pods = np.flatnonzero(self.node >= 0)
         pods = pods[np.argsort(self.node[pods], kind="stable")]
@@ -181,11 +178,7 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
             totals.append(total)
         count = np.zeros(len(all_classes.nodes), np.int64)
         count[nodes] = number
-        taken = np.zeros(len(all_classes.nodes), np.int64)
-        if len(pods):
-            by_class = np.array(all_classes.taken, np.int64)[classes]
-            taken[nodes] = np.add.reduceat(by_class[kind], starts) & TAKEN_MASK  # sums may go round
-        return totals[0], totals[1], count, taken
+        return totals[0], totals[1], count
 
 
 class ClusterState:
@@ -201,9 +194,7 @@ class ClusterState:
         self.pod_class = Column(pod_class)  # by pod
         self.terminating = Column(terminating.astype(np.int64))  # by pod: 0 or 1
         self._touched: dict[int, tuple[int, ...]] = {}  # by class: the pods that are not as at the start
-        # (nodes, …); scored: cpu, memory. ``taken`` stands for what the pods on a node take: where it is the
-        # same in two states, so are the other three; that others share it is as unlikely as for digests.
-        self.requested, self.scored, self.pod_count, self.taken = self._first.sums()
+        self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
         self.attached = AttachedVolumes(len(classes.nodes))
         self._counters = PodCounters(classes.counters, classes.nodes)
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
@@ -296,7 +287,6 @@ class ClusterState:
         other.requested = self.requested.copy(order="F")
         other.scored = self.scored.copy(order="F")
         other.pod_count = self.pod_count.copy()
-        other.taken = self.taken.copy()
         other.attached = self.attached.copy()
         other._counters = self._counters.copy()
         other._touched = self._touched.copy()
@@ -570,7 +560,6 @@ class ClusterState:
         self.requested[node] += sign * self.classes.present[pod_class]
         self.scored[node] += sign * self.classes.present_scored[pod_class]
         self.pod_count[node] += sign
-        self.taken[node] = (self.taken.item(node) + sign * self.classes.taken[pod_class]) & TAKEN_MASK
         self.attached.count(self.classes.csi_volumes[pod_class], node, sign)
 
 

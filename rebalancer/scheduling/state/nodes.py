@@ -250,10 +250,10 @@ class NodeOrder(msgspec.Struct, frozen=True, eq=False, dict=True):
     rows: IntArray  # (nodes,) in this order
     listed: BoolArray  # (nodes,) by row: it listed the node when it started, in no order
     count: int = 1  # how many times as likely it is as another
-    _results: dict[tuple[int, str], tuple[IntArray, Any]] = msgspec.field(default_factory=dict)
+    _results: dict[tuple[int, Hashable], tuple[IntArray, Any]] = msgspec.field(default_factory=dict)
 
-    def cached(self, nodes: IntArray, what: str, compute: Callable[[], T]) -> T:
-        """A result that depends on this order and some nodes alone; computed once for an array of rows.
+    def cached(self, nodes: IntArray, what: Hashable, compute: Callable[[], T]) -> T:
+        """A result that depends on this order, some nodes and ``what`` alone; computed once for these rows.
 
         ``NodeIndex.passing`` gives the same array for the same nodes.
         """
@@ -262,7 +262,8 @@ class NodeOrder(msgspec.Struct, frozen=True, eq=False, dict=True):
         if entry is None:
             if len(self._results) >= _MAX_SETS:
                 self._results.clear()
-            entry = self._results[key] = nodes, compute()  # while the array is kept, no other has its id
+            entry = nodes, compute()
+            self._results[key] = entry  # while the array is kept, no other has its id
         result: T = entry[1]
         return result
 

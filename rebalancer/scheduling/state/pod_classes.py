@@ -7,11 +7,9 @@ Pods that the scheduler cannot tell apart share a class. One ``PodClasses`` is s
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
-from msgspec.structs import astuple
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import BASE_RESOURCES
@@ -24,7 +22,6 @@ from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import as_seen_by
 
 T = TypeVar("T")
-TAKEN_MASK = (1 << 62) - 1  # sums of two numbers below it fit into an int64
 
 
 class PodClasses:
@@ -57,14 +54,11 @@ class PodClasses:
         self.present: list[IntArray] = []
         self.present_scored: list[IntArray] = []
         self.csi_volumes: list[tuple[UniqueVolume, ...]] = []
-        # By class: what stands for it in ``ClusterState.taken``.
-        self.taken: list[int] = []
         for pod, requests in zip(self._classes, self.requests, strict=True):
             self._take(pod, requests)
         self.counters = CounterRegistry(self._classes)
         # By class, owner and name: what depends on a class and on static facts alone.
         self.results: dict[tuple[int, object, Hashable], Any] = {}
-        self._with_requests: dict[Hashable, int] = {}  # see ``alike_in_requests``
         self._of_controller: dict[str, list[int]] = {}
         self._filed_classes = 0  # how many are in it
         self._beside: Sequence[PodClasses] = ()
@@ -106,14 +100,6 @@ class PodClasses:
         self.csi_volumes.append(
             self.volumes.unique_volumes(pod.namespace, pod.spec) if pod.spec.volumes else ()
         )
-        amounts = row.tobytes() + self.present_scored[-1].tobytes()
-        self.taken.append(int.from_bytes(blake2b(amounts, digest_size=8).digest()) & TAKEN_MASK)
-
-    def alike_in_requests(self, pod_class: int) -> int:
-        """A class whose pods request the same, and have the same overhead; one for all such classes."""
-        requests = tuple(tuple(sorted(amounts.items())) for amounts in astuple(self.requests[pod_class]))
-        overhead = tuple(sorted((self._classes[pod_class].spec.overhead or {}).items()))
-        return self._with_requests.setdefault((requests, overhead), pod_class)
 
     def of_controller(self, uid: str) -> Sequence[int]:
         """The classes of the pods that a controller owns; those without one are of the controller ``""``."""

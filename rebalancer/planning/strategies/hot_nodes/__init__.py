@@ -60,15 +60,12 @@ class HotNodes(Strategy):
         self, pod: PodRow, message: str, plan: PlanBuilder, makes_room_for: PodRow | None = None
     ) -> Wish:
         """A pod that makes room may land on the node of the other one, which leaves it for that room."""
+        from rebalancer.planning.strategies.hot_nodes.search import purpose_of_room  # noqa: PLC0415 - imports numpy
+
         wish = super().wish(pod, message, plan, makes_room_for)
         if makes_room_for is None:
             return wish
-        node = self.prepared.node_of(makes_room_for)
-        percent = plan.expected_percent(node)
-        load = self.prepared.inputs.load
-        return replace(
-            wish, purpose=self.prepared.cooler_node.makes_room(load, makes_room_for, node, percent)
-        )
+        return replace(wish, purpose=purpose_of_room(self.prepared, makes_room_for, plan))
 
     def group(self, pod: PodRow) -> str:
         """The node, where it is to be made cool or left alone."""

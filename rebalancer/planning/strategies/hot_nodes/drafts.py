@@ -393,7 +393,7 @@ class _Search:
         pods = drawn.argmax(axis=1)
         ended = exhausted | (self._in_vain > _MOST_REFUSED)
         for draft, first in enumerate(self._first):
-            while first and self._refused[draft, first[-1]] != _OPEN:
+            while first and not (self._refused[draft, first[-1]] == _OPEN and value[draft, first[-1]] > 0.0):
                 first.pop()
             if first:
                 pods[draft] = first.pop()

@@ -50,6 +50,7 @@ from rebalancer.planning.builder import AcceptedMove, PlanBuilder
 from rebalancer.planning.disruption_cost import least_relief
 from rebalancer.planning.eviction import unknown_load, why_protected
 from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.landing.landing_check import CoolerNode
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE, Drafts, can_be_drafted
@@ -64,7 +65,7 @@ _FEW_PODS = 40  # that may move: there are as many placements as if there were s
 _MOST_LEFT_OUT = 4  # moves of the best plan, where a variation begins with the others,
 _MOST_DRAWN = 20  # and goes on with so many other pods,
 _POWER = 4.0  # drawn by this power of their value
-_MOST_IN_VAIN = 8  # variations in a row that lead to a plan which is there already: no more are tried
+_MOST_IN_VAIN = 8  # variations in a row that lead to a plan which was found before, until the search ends
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever the level
 
@@ -260,9 +261,7 @@ class ReliefSearch:
         prepared = self._prepared
         pod = self.pods.candidates[at]
         node, other = (prepared.nodes.names[place] for place in (prepared.node_of(row), pod.source))
-        load = prepared.inputs.load
-        percent = builder.expected_percent(pod.source)
-        purpose = prepared.cooler_node.makes_room(load, pod.row, pod.source, percent)
+        purpose = purpose_of_room(prepared, pod.row, builder)
         message = f"it makes room on {node} for {prepared.pods.full_name(pod.row)} of {other}"
         wish = msgspec.structs.replace(pod.wish, purpose=purpose, message=message, makes_room_for=pod.row)
         return prepared.candidate(row, wish)
@@ -366,6 +365,12 @@ class ReliefSearch:
         return NotMoved(Reason.UNKNOWN_LOAD, unknown_load(unknown))
 
 
+def purpose_of_room(prepared: PreparedInputs, pod: PodRow, plan: PlanBuilder) -> CoolerNode:
+    """What is asked of landings of pods that make room for another one, which moves after a plan."""
+    node = prepared.node_of(pod)
+    return prepared.cooler_node.makes_room(prepared.inputs.load, pod, node, plan.expected_percent(node))
+
+
 class Attempt:
     """One plan that is being made; ``closed`` are pods that it leaves where they are."""
 
@@ -418,11 +423,11 @@ class Attempt:
         return float(self._pods.excess(self.percent).sum())
 
     def run(self, first: Sequence[int] = ()) -> None:
-        """Move these pods, where that holds, and go on until no open pod relieves anything."""
+        """Move these pods, where that holds and relieves, and go on until no open pod relieves anything."""
         for at in first:
             if at in self._room:
                 self._try_after(at, [pod.row for pod in self._room[at]])
-            elif self._open[at]:
+            elif self._open[at] and self._relieves(at):
                 self._try(at)
         self.go_on()
         while self._reopen():
@@ -524,6 +529,11 @@ class Attempt:
                 return True
         builder.restore(before)
         return False
+
+    def _relieves(self, at: int) -> bool:
+        """Whether a pod takes something away of what its node is still above coolTo in."""
+        points = self._pods.relieves(at, self.percent[self._pods.node[at]])
+        return float(points.sum()) > NEGLIGIBLE
 
     def _try(self, at: int) -> None:
         outcome = self.builder.find(self._pods.candidates[at])

@@ -37,6 +37,6 @@ class NodePorts(Plugin):
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         return np.asarray(self.rejected(state, pod_class), np.int64)
 
-    def rejected(self, state: ClusterState, pod_class: int, rows: IntArray | None = None) -> BoolArray:
+    def rejected(self, state: ClusterState, pod_class: int) -> BoolArray:
         held: BoolArray = state.counter(self._holding(state, pod_class))[:-1] > 0
-        return held if rows is None else held.take(rows)
+        return held

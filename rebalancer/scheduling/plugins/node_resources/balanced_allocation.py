@@ -64,7 +64,6 @@ class NodeResourcesBalancedAllocation(Plugin):
     Arguments = NodeResourcesBalancedAllocationArguments
     evidence = Evidence.DECISIONS
     is_in_range = True
-    of_room = True
 
     def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
         self._resources = arguments.resources

@@ -93,7 +93,6 @@ class NodeResourcesFit(Plugin):
     Arguments: ClassVar[type[PluginArguments] | None] = NodeResourcesFitArguments
     static_pre_filter = True
     is_in_range = True
-    of_room = True
     evidence = Evidence.DECISIONS
     leaves_out_overhead: ClassVar[bool] = True  # where a rule of the release does
 
@@ -128,19 +127,12 @@ class NodeResourcesFit(Plugin):
             tuple((column, classes.allocatable[:, column] - row[column]) for column in columns),
         )
 
-    def _short(
-        self, state: ClusterState, pod_class: int, rows: IntArray | None = None
-    ) -> Iterator[BoolArray]:
-        """(rows,) whether there is too little: of pods first, then of each resource that must fit."""
+    def _short(self, state: ClusterState, pod_class: int) -> Iterator[BoolArray]:
+        """(nodes,) whether there is too little: of pods first, then of each resource that must fit."""
         room = self.room(state, pod_class)
-        if rows is None or len(rows) == len(state.nodes):
-            yield state.pod_count >= room.pods
-            for column, highest in room.resources:
-                yield state.requested[:, column] > highest
-            return
-        yield state.pod_count.take(rows) >= room.pods.take(rows)
+        yield state.pod_count >= room.pods
         for column, highest in room.resources:
-            yield state.requested[:, column].take(rows) > highest.take(rows)
+            yield state.requested[:, column] > highest
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
@@ -149,8 +141,8 @@ class NodeResourcesFit(Plugin):
             codes |= short.astype(np.int64) << min(bit, _MAX_CODED)
         return codes
 
-    def rejected(self, state: ClusterState, pod_class: int, rows: IntArray | None = None) -> BoolArray:
-        parts = self._short(state, pod_class, rows)
+    def rejected(self, state: ClusterState, pod_class: int) -> BoolArray:
+        parts = self._short(state, pod_class)
         rejected = next(parts)
         for short in parts:
             rejected |= short

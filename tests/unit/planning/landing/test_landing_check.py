@@ -420,7 +420,7 @@ def why_not_of_swap(source: str, before: float, hot_node_after: float, max_after
 def test_a_pod_that_makes_room_fills_the_hot_node_by_no_more_than_leaves_it_and_no_other_hot_node(
     hot_node_after: float, max_after: int, why: str
 ) -> None:
-    """It leaves a node that is not hot, and is asked to gain nothing."""
+    """It leaves a node that is not hot, so it need not gain anything."""
     words = why_not_of_swap("d", 70.0, hot_node_after, max_after)
     assert words["left"] == why
     assert words["c"] == ""

@@ -203,3 +203,12 @@ def test_a_node_may_be_taken_if_a_sample_can_hold_none_that_is_surely_better() -
     """Three of five are compared, and the total of the second is only known to be 2 to 6."""
     lowest, highest = np.array([1, 2, 5, 5, 3]), np.array([1, 6, 5, 5, 3])
     assert search(5, 3).may_be_taken(lowest, highest).tolist() == [False, True, True, True, True]
+
+
+def test_searches_of_one_order_that_end_at_different_numbers_have_chances_of_their_own() -> None:
+    totals = np.random.default_rng(5).integers(0, 300, 400)
+    every = np.arange(400)
+    one_order = NodeOrder(every, np.zeros(400, np.bool_))
+    for limit in (100, 150, 100):
+        chances = Search(every, every, [one_order], limit).chances(totals)
+        assert np.array_equal(chances, search(400, limit).chances(totals)), limit
