@@ -19,6 +19,14 @@ nothing of the time before the move:
     12:00 web-1 leaves n1; the figures of 12:04 are over 11:59 to 12:04      not judged yet
     12:15 n1 is at 60 % cpu, below its threshold; pressure 33 %, above 20 %  cooled but still waiting
 
+A run may plan again, by the cluster as its first plan has left it. What nodes were hot in then counts as it
+did, so that its plans do not undo each other: what a landing adds above coolTo is excess, although the node
+is hot no longer.
+
+    first plan     n1 is at 92 % cpu, hot above 80 %, cool at 65 %; web-1 leaves it
+    second plan    n1 is at 70 %, and not hot: no more leaves it
+                   a pod of 8 points from n2 at 84 % would add 8 there and take 12 away: it has to pay
+
 A run that knows the load of too few nodes refuses to act. A node matters when a pod may leave it or land on
 it; a virtual node without metrics, on which no pod of ours can run, must not stop every run.
 
@@ -31,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -53,6 +62,8 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     hot: BoolArray  # (nodes,)
     resources: BoolArray  # (nodes, resources) in what a node is hot
+    # (nodes, resources) the same, or in what it was hot at an earlier plan of the run: points there count
+    hot_in_run: BoolArray
     hot_above: FloatArray  # (nodes, resources) the level above which a node is hot, inf without a rule
     cool_to: FloatArray  # (nodes, resources) the level at which no further eviction is worth it
     # (nodes, resources) the highest of the levels above which rules find the node hot; -inf where none does
@@ -78,11 +89,11 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         return hot if hot.any() else above
 
     def above(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
-        """(…, resources) points above coolTo, in the resources in which nodes are hot; 0 in all others.
+        """(…, resources) points above coolTo, in what nodes are hot or were in this run; 0 in all else.
 
         ``rows`` is one node, or (nodes,) where ``percent`` is (nodes, resources).
         """
-        return np.where(self.resources[rows], _beyond(percent, self.cool_to[rows]), 0.0)
+        return np.where(self.hot_in_run[rows], _beyond(percent, self.cool_to[rows]), 0.0)
 
     def excess(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         """(…, resources) the same points, those that hurt pods more counted more: what plans reduce.
@@ -91,11 +102,11 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         threshold of a further rule 1 more. So a point off the hotter of two nodes never counts
         less, and a plan that cannot reach the lowest of several thresholds reaches for the next.
         """
-        return np.where(self.resources[rows], self._points(rows, percent), 0.0)
+        return np.where(self.hot_in_run[rows], self._points(rows, percent), 0.0)
 
     def excess_by_now(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         """(…, resources) the same for a plan that is made then, which also sees what has become hot since."""
-        counts = self.resources[rows] | (percent > self.hot_above[rows])
+        counts = self.hot_in_run[rows] | (percent > self.hot_above[rows])
         return np.where(counts, self._points(rows, percent), 0.0)
 
     def _points(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
@@ -136,8 +147,21 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         return int(np.count_nonzero(still_hot) + np.count_nonzero(by_further))
 
     def landing_limit(self, rows: IntArray) -> FloatArray:
-        """(rows, resources) up to which a landing may fill each node; a node that was hot, to its coolTo."""
-        return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
+        """(rows, resources) up to which a landing may fill each node; one hot in this run, to its coolTo."""
+        hot_above = self.hot_above[rows]
+        return np.where(self.was_hot[rows, None], np.minimum(self.cool_to[rows], hot_above), hot_above)
+
+    @cached_property
+    def was_hot(self) -> BoolArray:
+        """(nodes,) whether a node is hot, or was when this run made an earlier plan."""
+        return np.asarray(self.hot_in_run.any(axis=1), np.bool_)
+
+    def levels_in_run(self, names: Sequence[str]) -> dict[str, dict[str, float]]:
+        """By node that was hot in this run and by the resource in which: its coolTo; ``names`` of nodes."""
+        levels: dict[str, dict[str, float]] = {}
+        for row, column in np.argwhere(self.hot_in_run).tolist():
+            levels.setdefault(names[row], {})[self.names[column]] = float(self.cool_to[row, column])
+        return levels
 
 
 _STARVING = 100.0  # percent of allocatable above which pods get less than they ask for
@@ -367,12 +391,18 @@ def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Grou
     return [*groups, Group(left, rules.any, bool(rules.any))]
 
 
-def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leaving: BoolArray) -> Hotness:
+def find_hot_nodes(
+    inputs: PlanningInputs,
+    scores: Mapping[str, RuleScore],
+    leaving: BoolArray,
+    hot_before: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+) -> Hotness:
     """Apply the policy's rules, each group's to its nodes.
 
     ``scores`` are by the key of score rules; what the ``leaving`` (pods,) use counts for nothing. A node is
     hot only by a resource of which it has a fresh figure, whatever else is unknown of it. Means are of the
-    fresh figures of Ready, schedulable nodes that an evictable pod could run on.
+    fresh figures of Ready, schedulable nodes that an evictable pod could run on. ``hot_before`` are, by node
+    and resource, coolTo levels of what was hot when this run made earlier plans (``RunSoFar.hot``).
     """
     nodes = inputs.snapshot.nodes
     percent = inputs.load.percent_without(leaving)
@@ -397,9 +427,20 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
                     if levels.eligible[row] and not levels.resources[row].any()
                 }
     hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
+    hot_in_run = levels.resources.copy()
+    for name, cool_to in hot_before.items():
+        node = nodes.row.get(name)
+        for resource, level in cool_to.items():
+            if node is None or resource not in levels.names:
+                continue
+            column = levels.names.index(resource)
+            hot_in_run[node, column] = True
+            # A rule by score, or by a mean that has moved, may set no level or a higher one by now.
+            levels.cool_to[node, column] = min(levels.cool_to[node, column], level)
     return Hotness(
         hot=hot,
         resources=levels.resources,
+        hot_in_run=hot_in_run,
         hot_above=levels.hot_above,
         cool_to=levels.cool_to,
         highest=levels.highest,

@@ -207,7 +207,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class RunSoFar(msgspec.Struct, frozen=True, eq=False):
-    """What a run has moved and tainted by the time it asks for a plan; nothing before its first one."""
+    """What a run has found, moved and tainted by the time it plans; nothing before its first plan."""
 
     # As runs remember them: figures may not show them yet. Of moves that its state holds, nothing.
     moved: tuple[PastMove, ...] = ()
@@ -217,6 +217,8 @@ class RunSoFar(msgspec.Struct, frozen=True, eq=False):
     tainted: tuple[str, ...] | None = None
     # Nodes that are closed with a hard taint while they are emptied; None as for ``tainted``.
     closed: tuple[str, ...] | None = None
+    # By node that was hot when the run made a plan, and by the resource in which: its coolTo, in percent.
+    hot: Mapping[str, Mapping[str, float]] = {}
     # Why pods stay, by row, on nodes that are open because closing them would not empty them.
     refused: Mapping[PodRow, NotMoved] = {}
 

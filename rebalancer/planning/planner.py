@@ -63,6 +63,11 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
             return _with_closed_nodes(self, prepared)
         return prepared
 
+    @property
+    def hot_in_run(self) -> Mapping[str, Mapping[str, float]]:
+        """What later plans of the run must know of this one: see ``RunSoFar.hot``."""
+        return self.prepared.hotness.levels_in_run(self.prepared.nodes.names)
+
     @cached_property
     def strategies(self) -> tuple[Strategy, ...]:
         """The strategies that the policy turns on, as they are once they have searched."""

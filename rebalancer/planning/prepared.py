@@ -271,7 +271,7 @@ def prepare(
     schedulers = ProfileSchedulers(inputs)
     load = inputs.load
     leaving = pods_leaving(inputs)
-    hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
+    hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving, so_far.hot)
     snapshot = as_a_run_has_them(inputs.snapshot, so_far.closed or (), inputs.now)
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)

@@ -490,7 +490,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         moved = tuple(past for past in self._memory.moved_with(landed) if past.uid not in asked)
-        so_far = replace(self._planned.planner.so_far, moved=moved)
+        planner = self._planned.planner
+        so_far = replace(planner.so_far, moved=moved, hot=planner.hot_in_run)
         planner = self._planner(self._memory.before, so_far)
         wave = min((move.wave for move in moves), default=0)
         verdicts = planner.recheck(moves, progress, through=wave)
@@ -506,7 +507,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        planner = self._planner(self._memory.now(self._planned.plan), RunSoFar(made=tuple(made)))
+        so_far = RunSoFar(made=tuple(made), hot=self._planned.planner.hot_in_run)
+        planner = self._planner(self._memory.now(self._planned.plan), so_far)
         planned = _planned(planner, waves)
         ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
         _refuse_unverified(planned.inputs, planned.plan)

@@ -51,6 +51,7 @@ def _excess(percents: FloatArray) -> list[float]:
     hotness = Hotness(
         hot=levels[:, 0] > 0,
         resources=levels > 0,
+        hot_in_run=levels > 0,
         hot_above=_HOT_ABOVE * levels,
         cool_to=_COOL_TO * levels,
         highest=_HOT_ABOVE * levels,

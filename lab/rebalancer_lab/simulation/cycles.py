@@ -382,7 +382,7 @@ class SimulatedRun:
         made: tuple[Move, ...] = ()  # by the plans before
 
         def read_again(moved: tuple[PastMove, ...], state: RunState = self._state) -> Planner:
-            so_far = RunSoFar(moved=moved, made=made, closed=closed)
+            so_far = RunSoFar(moved=moved, made=made, closed=closed, hot=planner.hot_in_run)
             return Planner(self._cluster.inputs(state), so_far, _OPTIONS)
 
         while True:

@@ -6,7 +6,8 @@ holds for all landings, whoever wishes to move the pod:
 1. it is another node than the one that is left, unless the purpose is served by a new pod on any node,
 2. it may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
 3. it is not hot with the pod, and no node is filled above ``planning.maxAfter``, whatever the rules name. A
-   node that was hot itself is filled up to its coolTo at most, unless the move is to relieve another one.
+   node that was hot when the run began, or one of its plans, is filled up to its coolTo at most, unless the
+   move is to relieve another one.
 
 What makes a landing better is the purpose of the move, which its strategy brings along. The one that stands
 here, ``CoolerNode``, asks for ``planning.minGain`` points in one of the resources in which the node left must
@@ -361,8 +362,11 @@ class LandingCheck:
                 limit = f", hot above {max_percent[column]:.1f} %"
                 if max_percent[column] < by_rule[column]:
                     limit = f", planning.maxAfter {max_percent[column]:.1f} %"
-                elif self._hotness.hot[row] and not (isinstance(purpose, CoolerNode) and purpose.relieves):
-                    limit = f"; it is hot, and may be filled up to {max_percent[column]:.1f} % only"
+                elif self._hotness.was_hot[row] and not (
+                    isinstance(purpose, CoolerNode) and purpose.relieves
+                ):
+                    is_hot = "is hot" if self._hotness.hot[row] else "was hot when this run began"
+                    limit = f"; it {is_hot}, and may be filled up to {max_percent[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
         objection = purpose.objection(landings, at)
         if objection:

@@ -52,7 +52,7 @@ def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
 
 def a_replanner(first: Any, clock: float, *later: Any) -> Any:
     plan = SimpleNamespace(moves=())
-    planner = SimpleNamespace(inputs=first, prepared=None, so_far=RunSoFar())
+    planner = SimpleNamespace(inputs=first, hot_in_run={}, so_far=RunSoFar())
     planned = SimpleNamespace(planner=planner, inputs=first, plan=plan, age=SimpleNamespace(fresh=False))
     readings = deque(later)
     replanner: Any = run._Replanner(

@@ -39,7 +39,10 @@ _FIT_WEIGHT = 1.0  # of 100 points moved beyond what has to leave: as dear as an
 
 
 class MovablePods:
-    """The evictable pods of all hot nodes, by node and name; ``percent`` is (hot nodes, resources)."""
+    """The evictable pods of all hot nodes, by node and name; ``percent`` is (hot nodes, resources).
+
+    Among these nodes are those that were hot when the run made an earlier plan: they have no such pods.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,9 @@ class MovablePods:
         names = prepared.pods.full_name
         self._disruption = disruption
         self.hotness = prepared.hotness
-        self.nodes = np.array(list(candidates), np.int64)  # rows of the hot nodes
+        self.nodes = np.array(
+            list(candidates), np.int64
+        )  # rows of the hot nodes, and of those that were hot in this run
         self.candidates = [
             candidate
             for of_node in candidates.values()

@@ -63,8 +63,12 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
     """The plan with the moves that relieve hot nodes, and why the other pods of these nodes stay."""
     candidates: dict[NodeRow, list[Candidate]] = {}
     why_kept: dict[PodRow, NotMoved] = {}
-    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
+    if not prepared.hotness.hot.any():
+        return so_far
+    for node in map(NodeRow, np.flatnonzero(prepared.hotness.was_hot).tolist()):
         candidates[node] = []
+        if not prepared.hotness.hot[node]:
+            continue  # nothing leaves it, and what it is given counts
         blocked = _why_none_may_leave(prepared, node)
         for row in prepared.pods_on(node):
             refusal = why_protected(prepared.eviction, row) or blocked
@@ -72,8 +76,6 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
                 candidates[node].append(prepared.candidate(row, wish))
             else:
                 why_kept[row] = refusal
-    if not candidates:
-        return so_far
     pods = MovablePods(prepared, prepared.disruption, candidates)
     best = ReliefSearch(prepared, pods, so_far.builder).best()
     why_kept |= {pods.candidates[at].row: why for at, why in best.staying.items()}
@@ -138,8 +140,11 @@ class RaisedLimits:
         self.moved: dict[
             frozenset[str], frozenset[PodRow]
         ] = {}  # besides, by limits that were lifted together
-        # (hot nodes,) no limit would make those cool that no eviction cools
-        self._within_reach = ~out_of_reach(prepared.inputs, prepared.hotness)[pods.nodes].any(axis=1)
+        # (nodes of ``pods``,)
+        self._is_hot = prepared.hotness.hot[pods.nodes]
+        # (the same,) no limit would make those cool that no eviction cools
+        unreachable = out_of_reach(prepared.inputs, prepared.hotness)[pods.nodes].any(axis=1)
+        self._within_reach = self._is_hot & ~unreachable
 
     def sentence(self) -> str:
         """What the most useful of the binding limits would give; empty when none binds or helps."""
@@ -153,7 +158,7 @@ class RaisedLimits:
             default=now,
         )
         if best.cool > now.cool:
-            nodes = counted(len(self._pods.nodes), "hot node")
+            nodes = counted(int(np.count_nonzero(self._is_hot)), "hot node")
             gain = f"bring {best.cool} of {nodes} down to {self._cool_to()}, this plan {now.cool}"
         elif best.excess < now.excess - _WORTH_NAMING:
             gain = f"leave {best.excess:.1f} points of excess, not {now.excess:.1f}"

@@ -312,7 +312,7 @@ def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Stayin
     with_them = {row for row, refusal in plan.staying.items() if refusal.reason is Reason.CANNOT_COOL}
     wish = Wish("", prepared.cooler_node)
     candidates: dict[NodeRow, list[Candidate]] = {}
-    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
+    for node in map(NodeRow, np.flatnonzero(prepared.hotness.was_hot).tolist()):
         on_node = [row for row in prepared.pods_on(node) if row in freed or row in with_them]
         candidates[node] = [prepared.candidate(row, wish) for row in on_node]
     pods = MovablePods(prepared, prepared.disruption, candidates)
