@@ -416,20 +416,22 @@ class Lanes:
         self._cells[lanes[:, None], tables.terminating_cells[pods]] -= sign * tables.terminating_weights[pods]
 
     def remove(self, lanes: IntArray, pods: IntArray, sign: int = 1) -> None:
-        """Take one pod off its node in each lane; put it back where ``sign`` is -1."""
+        """Take pods off their nodes, each in its lane; put them back where ``sign`` is -1."""
         tables = self._tables
         sources = tables.sources[pods]
-        self._cells[lanes[:, None], tables.gone_cells[pods]] -= sign * tables.gone_weights[pods]
-        self._free[lanes, sources] += sign * tables.taken_before[pods]
-        self._scored[lanes, sources] -= sign * tables.scored_before[pods]
+        gone = lanes[:, None], tables.gone_cells[pods]
+        np.subtract.at(self._cells, gone, sign * tables.gone_weights[pods])
+        np.add.at(self._free, (lanes, sources), sign * tables.taken_before[pods])
+        np.subtract.at(self._scored, (lanes, sources), sign * tables.scored_before[pods])
 
     def land(self, lanes: IntArray, pods: IntArray, nodes: IntArray) -> None:
-        """Bind the replacement of one pod in each lane."""
+        """Bind the replacements of pods, each in its lane."""
         tables = self._tables
-        self._cells[lanes[:, None], tables.landing_cells[pods, nodes]] += tables.landing_weights[pods]
+        landing = lanes[:, None], tables.landing_cells[pods, nodes]
+        np.add.at(self._cells, landing, tables.landing_weights[pods])
         self._cells[lanes, tables.nobody] = 0
-        self._free[lanes, nodes] -= tables.taken_after[pods]
-        self._scored[lanes, nodes] += tables.scored_after[pods]
+        np.subtract.at(self._free, (lanes, nodes), tables.taken_after[pods])
+        np.add.at(self._scored, (lanes, nodes), tables.scored_after[pods])
 
     def place(self, lanes: IntArray, pods: IntArray) -> BoolArray:
         """(lanes, nodes) which nodes are the best for the replacement of one pod in each lane."""

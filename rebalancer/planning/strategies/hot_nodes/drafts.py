@@ -109,30 +109,28 @@ class _Levels:
         self.unmeasured = np.zeros(len(load.percent_resources), np.bool_)
         self.unmeasured[len(PERCENT_RESOURCES) :] = True
 
-    def good(self, percent: FloatArray, pods: IntArray, sources: IntArray) -> BoolArray:
-        """(lanes, nodes) which landings are acceptable for the purpose of relieving a node.
+    def good(
+        self, pods: IntArray, sources: IntArray, before: FloatArray, nodes: IntArray, percent: FloatArray
+    ) -> BoolArray:
+        """(landings,) which are acceptable for the purpose of relieving a node.
 
-        ``percent`` is (lanes, nodes, resources); see ``CoolerNode``, whose rules these are.
+        Each is one of ``pods`` that leaves its source, at (landings, resources) ``before``, for one of
+        ``nodes`` at ``percent``; see ``CoolerNode``, whose rules these are.
         """
-        lanes = np.arange(len(pods))
-        after = percent + self.beside + self.brings[pods]
-        cool: BoolArray = np.asarray(after <= self.max_percent) | (
-            self.unmeasured & np.isinf(self.max_percent)
-        )
-        good: BoolArray = self.usable & cool.all(axis=2)
-        good[lanes, sources] = False
-        before = percent[lanes, sources]
-        above: BoolArray = np.asarray(before > self.hotness.cool_to[sources], np.bool_)
-        hot: BoolArray = np.asarray(above & self.hotness.resources[sources], np.bool_)
-        must_cool: BoolArray = np.where(hot.any(axis=1, keepdims=True), hot, above)
+        after = percent + self.beside[nodes] + self.brings[pods, nodes]
+        highest = self.max_percent[nodes]
+        cool = (after <= highest) | (self.unmeasured & np.isinf(highest))
+        cool_to = self.hotness.cool_to[sources]
+        above = before > cool_to
+        hot = above & self.hotness.resources[sources]
+        must_cool = np.where(hot.any(axis=1, keepdims=True), hot, above)
         points = self.points[pods]
-        may_gain = must_cool & (points > 0.0)
-        least = np.minimum(self.min_gain, before - self.hotness.cool_to[sources])
-        gains = before[:, None] - after + NEGLIGIBLE
-        serves = (may_gain[:, None] & (gains >= least[:, None])).any(axis=2)
-        fuller = (must_cool & ~(points <= 0.0))[:, None] & ~(gains >= 0.0)
-        serves &= ~fuller.any(axis=2)
-        good &= serves | ~must_cool.any(axis=1, keepdims=True)
+        gains = before - after + NEGLIGIBLE
+        gains_enough = gains >= np.minimum(self.min_gain, before - cool_to)
+        serves = (must_cool & (points > 0.0) & gains_enough).any(axis=1)
+        serves &= ~(must_cool & ~(points <= 0.0) & ~(gains >= 0.0)).any(axis=1)  # not fuller in any
+        serves |= ~must_cool.any(axis=1)
+        good: BoolArray = self.usable[nodes] & cool.all(axis=1) & (nodes != sources) & serves
         return good
 
     def brought(self, pods: IntArray, nodes: IntArray) -> FloatArray:
@@ -273,9 +271,8 @@ class _Search:
         self._drafted = 0
         self._in_a_row = 0  # drafts that were drafted before
         self._placed = 0
-        # By draft: the moves made, those to begin with whose landings are known, and those whose are not.
+        # By draft: the moves made, and the pods to try before all others, the first of them last.
         self._made: list[list[_Landed]] = [[] for _ in range(self._count)]
-        self._certain: list[list[_Landed]] = [[] for _ in range(self._count)]
         self._first: list[list[int]] = [[] for _ in range(self._count)]
         shape = self._count, pods + 1
         self._refused = np.full(shape, _OPEN)
@@ -299,12 +296,12 @@ class _Search:
         """Draft until the placements are spent; the best drafts, the best first."""
         while self._placed < self._max_placements and self._in_a_row < _NOTHING_NEW * self._count:
             self._of.prepared.options.ensure_wanted()
-            self._make_certain_moves()
             drafts, pods = self._choose()
             drafts, pods, nodes = self._which_hold(drafts, pods)
             if len(drafts):
                 self._lanes.land(self._lanes_of(drafts), np.repeat(pods, _COURSES), nodes.ravel())
                 self._have_moved(drafts, pods, nodes)
+                self._reopen(drafts, pods, nodes)
         self._weigh(np.arange(self._count))
         return sorted(self._ended.values(), key=lambda draft: (draft.points, draft.order))[:_MAX_HANDED_ON]
 
@@ -328,16 +325,24 @@ class _Search:
         self._waits[drafts] = self._random.random(len(drafts)) < _WAITING
         self._power[drafts] = self._random.choice(_POWERS, len(drafts))
         self._lean[drafts] = self._random.choice(_LEANS, len(drafts))
+        moves = self._model.moves
+        landed = next((at for at, move in enumerate(moves) if not move.nodes), len(moves))
+        made: list[tuple[int, _Landed]] = []
         for draft in drafts.tolist():
             dropped = self._dropped()
-            moves = self._model.moves
-            first = next((at for at, move in enumerate(moves) if move.pod in dropped), len(moves))
-            certain = 0
-            while certain < first and len(moves[certain].nodes) == _COURSES:
-                certain += 1
+            # The moves before the first that is dropped are made again: they land where they did.
+            again = next((at for at, move in enumerate(moves[:landed]) if move.pod in dropped), landed)
+            made += ((draft, move) for move in moves[:again])
             self._made[draft] = []
-            self._certain[draft] = list(moves[:certain])[::-1]
-            self._first[draft] = [move.pod for move in moves[certain:] if move.pod not in dropped][::-1]
+            self._first[draft] = [move.pod for move in moves[again:] if move.pod not in dropped][::-1]
+        if made:
+            of_drafts = np.array([draft for draft, _ in made])
+            pods = np.array([move.pod for _, move in made])
+            nodes = np.array([move.nodes for _, move in made])
+            lanes = self._lanes_of(of_drafts)
+            self._lanes.remove(lanes, np.repeat(pods, _COURSES))
+            self._lanes.land(lanes, np.repeat(pods, _COURSES), nodes.ravel())
+            self._have_moved(of_drafts, pods, nodes)
 
     def _preferences(self, drafts: int) -> FloatArray:
         """(drafts times courses, nodes) numbers: of equally good nodes a pod lands on that with the largest.
@@ -361,19 +366,6 @@ class _Search:
             return {pod for pod in order if int(self._pods.node[pod]) in nodes}
         count = 1 + int(random.integers(min(_MOST_DROPPED, len(order))))
         return {order[at] for at in random.permutation(len(order))[:count].tolist()}
-
-    def _make_certain_moves(self) -> None:
-        """Make the first moves of drafts again: they land where they did, since nothing came before."""
-        while drafts := [draft for draft, moves in enumerate(self._certain) if moves]:
-            moves = [self._certain[draft].pop() for draft in drafts]
-            at = np.array(drafts)
-            pods = np.array([move.pod for move in moves])
-            nodes = np.array([move.nodes for move in moves])
-            lanes = self._lanes_of(at)
-            of_lanes = np.repeat(pods, _COURSES)
-            self._lanes.remove(lanes, of_lanes)
-            self._lanes.land(lanes, of_lanes, nodes.ravel())
-            self._have_moved(at, pods, nodes)
 
     def _choose(self) -> tuple[IntArray, IntArray]:
         """The next pod of each draft; drafts that have none left end, and begin anew."""
@@ -443,10 +435,13 @@ class _Search:
         sources = self._of.sources[of_lanes]
         best = self._lanes.place(lanes, of_lanes)
         self._placed += len(lanes)
-        good = self._levels.good(self._percent[lanes], of_lanes, sources)
-        bad = best & ~good
-        refused_by = np.where(bad.any(axis=1), bad.argmax(axis=1), _OPEN)
-        refused_by[~best.any(axis=1)] = _NOWHERE
+        at, landings = best.nonzero()
+        before = self._percent[lanes[at], sources[at]]
+        percent = self._percent[lanes[at], landings]
+        bad = ~self._levels.good(of_lanes[at], sources[at], before, landings, percent)
+        number = np.bincount(at, minlength=len(lanes))  # of nodes that are equally good
+        refused_by = np.where(number > 0, _OPEN, _NOWHERE)
+        refused_by[at[bad][::-1]] = landings[bad][::-1]  # the first of them counts
         if self._of.draws:
             self._preference[lanes] = self._preferences(len(drafts))
         nodes = np.where(best, self._preference[lanes], -1.0).argmax(axis=1)
@@ -457,7 +452,7 @@ class _Search:
         # What is refused in one course is refused.
         refused = refused_by.reshape(-1, _COURSES).max(axis=1)
         is_refused = refused != _OPEN
-        several = (np.count_nonzero(best, axis=1) > 1).reshape(-1, _COURSES).any(axis=1)
+        several = (number > 1).reshape(-1, _COURSES).any(axis=1)
         late = is_last & ~is_refused & self._waits[drafts] & several
         self._late[drafts[late], pods[late]] = True
         self._refused[drafts[is_refused], pods[is_refused]] = refused[is_refused]
@@ -487,35 +482,43 @@ class _Search:
         return pays
 
     def _have_moved(self, drafts: IntArray, pods: IntArray, nodes: IntArray) -> None:
-        """See what moves change that were made in the lanes; ``nodes`` are (drafts, courses)."""
+        """See what moves change that were made in the lanes.
+
+        They are those of (moves,) drafts, in which there may be several, to (moves, courses) ``nodes``.
+        """
         lanes = self._lanes_of(drafts)
-        sources = self._of.sources[pods]
-        of_lanes = np.repeat(sources, _COURSES)
+        sources = np.repeat(self._of.sources[pods], _COURSES)
         landed = nodes.ravel()
-        self._percent[lanes, of_lanes] -= np.repeat(self._relief[pods], _COURSES, axis=0)
-        self._percent[lanes, landed] += self._levels.brought(np.repeat(pods, _COURSES), landed)
-        self._cost[drafts] += self._pods.price[pods]
+        np.subtract.at(self._percent, (lanes, sources), np.repeat(self._relief[pods], _COURSES, axis=0))
+        np.add.at(self._percent, (lanes, landed), self._levels.brought(np.repeat(pods, _COURSES), landed))
+        np.add.at(self._cost, drafts, self._pods.price[pods])
         self._in_vain[drafts] = 0
         self._refused[drafts, pods] = _NEVER
         for draft, pod, where in zip(drafts.tolist(), pods.tolist(), nodes.tolist(), strict=True):
             self._made[draft].append(_Landed(pod, tuple(where)))
         self._spend(drafts, pods)
+        changed = np.concatenate([self._of.hot_number[sources], self._of.hot_number[landed]])
+        is_hot = changed >= 0
+        self._look_again(np.concatenate([lanes, lanes])[is_hot], changed[is_hot])
+
+    def _reopen(self, drafts: IntArray, pods: IntArray, nodes: IntArray) -> None:
+        """Let pods be tried again that a node refused which one of the moves leaves or joins.
+
+        There is one move in each of these drafts; ``nodes`` are (drafts, courses).
+        """
         refused = self._refused[drafts]
-        again = (refused == _NOWHERE) | (refused == sources[:, None])
+        again = (refused == _NOWHERE) | (refused == self._of.sources[pods][:, None])
         for course in range(_COURSES):
             again |= refused == nodes[:, course, None]
         self._refused[drafts] = np.where(again, _OPEN, refused)
-        self._look_again(lanes, self._of.hot_number[of_lanes])
-        on_hot = self._of.hot_number[landed] >= 0
-        self._look_again(lanes[on_hot], self._of.hot_number[landed[on_hot]])
 
     def _spend(self, drafts: IntArray, pods: IntArray) -> None:
         """Count the moves for limits; where one is reached its other pods stay for good."""
         limits = self._of.limits
         if not len(limits.left):
             return
-        counted = limits.members[:, pods].T  # (drafts, limits)
-        self._left[drafts] -= counted
+        counted = limits.members[:, pods].T  # (moves, limits)
+        np.subtract.at(self._left, drafts, counted)
         reached = counted & (self._left[drafts] <= 0)
         for at, limit in zip(*(rows.tolist() for rows in reached.nonzero()), strict=True):
             self._refused[drafts[at], :-1][limits.members[limit]] = _NEVER

@@ -56,8 +56,7 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE, Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_ROUNDS = 2  # of drafts, each of which goes on from the best plan so far
-_MOST_TRIED = 3  # drafts of a round that are made plans
+_ROUNDS = 4  # of drafts, each of which goes on from the best plan so far, and the best is made a plan
 _PLACEMENTS_A_POD = 12  # that variations of a plan may ask for, where it cannot be drafted
 _ROOM_A_POD = 3  # that making room may ask for
 _CELLS = 150_000  # placements times nodes that variations may ask for: large clusters can afford less
@@ -139,15 +138,11 @@ class ReliefSearch:
         """The best of a plan and those that are drafted from it."""
         tried = {frozenset(best.order)}
         for number in range(_ROUNDS):
-            left = _MOST_TRIED
-            for draft in drafts.search(best.order, number):
-                moved = frozenset(draft.order)
-                if not left or draft.points >= best.quality[0]:
-                    break
-                if moved not in tried:
-                    tried.add(moved)
-                    left -= 1
-                    best = min(best, self.plan(draft.order), key=lambda plan: plan.quality)
+            drafted = drafts.search(best.order, number)
+            draft = next((draft for draft in drafted if frozenset(draft.order) not in tried), None)
+            if draft is not None and draft.points < best.quality[0]:
+                tried.add(frozenset(draft.order))
+                best = min(best, self.plan(draft.order), key=lambda plan: plan.quality)
         return best
 
     def _best_variation(self, best: RankedPlan) -> RankedPlan:
