@@ -184,11 +184,13 @@ class KindScores(msgspec.Struct, frozen=True, eq=False):
     normalized: IntArray  # (numbers,) 0..100
 
     @classmethod
-    def of(cls, plugin: Plugin, kinds: IntArray, raw: Sequence[int]) -> KindScores:
-        """The scores of the kinds with some numbers, ascending."""
-        taking_part = [score for score in raw if score != EXCLUDED] or raw
-        smallest = min(taking_part)
-        largest = max(taking_part)
+    def of(cls, plugin: Plugin, kinds: IntArray, raw: IntArray) -> KindScores:
+        """The (kinds,) scores of the kinds with some numbers, ascending."""
+        taking_part = raw[raw != EXCLUDED]
+        if not len(taking_part):
+            taking_part = raw
+        smallest = int(taking_part.min())
+        largest = int(taking_part.max())
         raw_by_number = np.zeros(int(kinds[-1]) + 1, np.int64)
         raw_by_number[kinds] = raw
         normalized = np.zeros_like(raw_by_number)

@@ -132,7 +132,7 @@ class Groups(msgspec.Struct, frozen=True, eq=False):
 
     of_node: IntArray  # (nodes,)
     count: int
-    domains: Mapping[str, Sequence[int]]  # by key: of each group, -1 where its nodes lack the key
+    domains: Mapping[str, IntArray]  # by key: (groups,) -1 where its nodes lack the key
 
 
 class SoftConstraints(msgspec.Struct, frozen=True, eq=False):
@@ -152,7 +152,7 @@ class SoftConstraints(msgspec.Struct, frozen=True, eq=False):
     ignored: BoolArray | None  # (nodes,) lack a key although all are required; None: no node
     on_nodes: DomainCounter | None  # the constraint by hostname
     groups: Groups
-    ignored_groups: frozenset[int]  # those of ``ignored``
+    ignored_groups: BoolArray | None  # (groups,) those of ``ignored``
     # Scores of kinds, by all that they depend on: pods that are looked at find few kinds of nodes changed.
     results: dict[Hashable, KindScores] = msgspec.field(default_factory=dict)
 
@@ -173,7 +173,7 @@ def _groups(state: ClusterState, keys: Iterable[str]) -> Groups:
         count = int(of_node.max()) + 1 if len(of_node) else 1
         example = np.zeros(count, np.int64)
         example[of_node] = np.arange(len(of_node))
-        domains = {key: values[example].tolist() for key, values in zip(distinct, columns, strict=True)}
+        domains = {key: values[example] for key, values in zip(distinct, columns, strict=True)}
         return Groups(of_node, count, domains)
 
     return state.nodes.cached(Groups, distinct, compute)
@@ -338,13 +338,17 @@ class PodTopologySpread(Plugin):
             self._counter(state, pod_class, constraint, missing, beside=False) for constraint in constraints
         ]
         groups = _groups(state, [constraint.topology_key for constraint in constraints])
+        ignored_groups: BoolArray | None = None
+        if missing is not None:
+            ignored_groups = np.zeros(groups.count, np.bool_)
+            ignored_groups[groups.of_node[missing]] = True
         return SoftConstraints(
             counters,
             state.classes.release.has(TRUNCATED_SPREAD),
             missing,
             next((counter for counter in counters if counter.constraint.topology_key == HOSTNAME), None),
             groups,
-            frozenset(() if missing is None else groups.of_node[missing].tolist()),
+            ignored_groups,
         )
 
     def _taint(self, state: ClusterState, pod_class: int) -> Hashable:
@@ -412,7 +416,7 @@ class PodTopologySpread(Plugin):
         kinds = number.nonzero()[0]
         # What the scores of kinds depend on; where some nodes are ignored, on how many of each there are.
         key: list[object] = [len(feasible), sample_size, kinds.tobytes()]
-        if soft.ignored_groups:
+        if soft.ignored_groups is not None:
             key.append(number.tobytes())
         by_domain = [
             counter.counts(state)
@@ -424,35 +428,31 @@ class PodTopologySpread(Plugin):
         if scores is None:
             if len(soft.results) >= _MAX_RESULTS:
                 soft.results.clear()
-            raw = self._of_kinds(soft, kinds.tolist(), number, by_domain, len(feasible), sample_size)
+            raw = self._of_kinds(soft, kinds, number, by_domain, len(feasible), sample_size)
             scores = soft.results[tuple(key)] = KindScores.of(self, kinds, raw)
         return Alike(kind, scores)
 
     def _of_kinds(
         self,
         soft: SoftConstraints,
-        kinds: Sequence[int],
+        kinds: IntArray,
         number: IntArray,
         counts_by_domain: Iterable[IntArray],
         feasible: int,
         sample_size: int,
-    ) -> list[int]:
-        """The raw scores of kinds of nodes, of which there are so many in ``number``, ``feasible`` in all.
+    ) -> IntArray:
+        """(kinds,) raw scores, where ``number`` says how many nodes are of each, ``feasible`` in all.
 
-        ``counts_by_domain`` are those of each constraint by another key than the hostname. There are mostly
-        ten or twenty kinds: too few for arrays.
+        ``counts_by_domain`` are those of each constraint by another key than the hostname.
         """
-        groups = [kind % soft.groups.count for kind in kinds]
+        groups = kinds % soft.groups.count
         compared = feasible
-        compared_groups = set(groups)
-        if soft.ignored_groups:
-            compared_groups -= soft.ignored_groups
-            compared = sum(
-                int(number[kind])
-                for kind, group in zip(kinds, groups, strict=True)
-                if group in compared_groups
-            )
-        scores = [0.0] * len(kinds)
+        compared_groups = groups
+        if soft.ignored_groups is not None:
+            is_compared = ~soft.ignored_groups.take(groups)
+            compared = int(number.take(kinds[is_compared]).sum())
+            compared_groups = groups[is_compared]
+        scores = np.zeros(len(kinds))
         counts = iter(counts_by_domain)
         for counter in soft.counters:
             if not counter.with_key:
@@ -461,28 +461,19 @@ class PodTopologySpread(Plugin):
             domains = soft.groups.domains[counter.constraint.topology_key]
             if counter is soft.on_nodes:
                 weight = math.log(compared * sample_size // feasible + 2)
-                parts = [kind // soft.groups.count * weight + constant for kind in kinds]
+                part = kinds // soft.groups.count * weight + constant
                 if not counter.on_every_node:
-                    parts = [
-                        part if domains[group] >= 0 else 0.0
-                        for part, group in zip(parts, groups, strict=True)
-                    ]
+                    part[domains.take(groups) < 0] = 0.0
             else:
-                weight = math.log(len({domains[group] for group in compared_groups}) + 2)
-                by_domain = [count * weight + constant for count in next(counts).tolist()]
+                size = np.count_nonzero(np.bincount(domains.take(compared_groups) + 1))
+                by_domain = next(counts) * math.log(size + 2) + constant
                 by_domain[-1] = 0.0  # of a node without the key nothing counts
-                parts = [by_domain[domains[group]] for group in groups]
-            scores = [score + part for score, part in zip(scores, parts, strict=True)]
-        if soft.truncated:
-            raw = [int(score) for score in scores]
-        else:
-            # Go's math.Round of 0 and of numbers from 1 on: below 1, half of the spacing may be rounded up.
-            raw = [math.floor(score + 0.5) for score in scores]
-        if soft.ignored_groups:
-            raw = [
-                EXCLUDED if group in soft.ignored_groups else score
-                for score, group in zip(raw, groups, strict=True)
-            ]
+                part = by_domain[domains.take(groups)]
+            scores += part
+        # Go's math.Round of 0 and of numbers from 1 on: below 1, half of the spacing may be rounded up.
+        raw = (scores if soft.truncated else np.floor(scores + 0.5)).astype(np.int64)
+        if soft.ignored_groups is not None:
+            raw[~is_compared] = EXCLUDED
         return raw
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
