@@ -28,9 +28,12 @@ from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE
+from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
+from rebalancer.planning.strategies.hot_nodes.search import ReliefSearch
 
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of what pods remove, by which they are drawn
 _MOST_LEFT_OUT = 4
+_ROUNDS_OF_A_START = 8
 _NEGLIGIBLE = 1e-6  # points
 
 
@@ -69,17 +72,40 @@ def best_known(prepared: PreparedInputs, seconds: float) -> Known:
     return Known(len(coolest.order), coolest.left, worthiest.points)
 
 
+def best_of_starts(prepared: PreparedInputs, starts: int) -> float:
+    """The points of the best of so many of the planner's own searches, each with twice as many rounds.
+
+    Each has drafts of its own. Where a cluster cannot be drafted, it is the planner's own plan.
+    """
+    hot = map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist())
+    pods = MovablePods(prepared, prepared.disruption, {node: _evictable(prepared, node) for node in hot})
+    search = ReliefSearch(prepared, pods, PlanBuilder(prepared, ()))
+    best = search.best()
+    drafts = search.drafts()
+    if drafts is None:
+        return best.quality[0]
+    greedy = search.plan()
+    for start in range(starts):
+        numbers = range(_ROUNDS_OF_A_START * start, _ROUNDS_OF_A_START * (start + 1))
+        best = min(best, search.best_draft(drafts, greedy, numbers), key=lambda plan: plan.quality)
+    return best.quality[0]
+
+
+def _evictable(prepared: PreparedInputs, node: NodeRow) -> list[Candidate]:
+    """The pods of a node that may leave it."""
+    return [
+        prepared.candidate(pod)
+        for pod in prepared.pods_on(node)
+        if why_protected(prepared.eviction, pod) is None
+    ]
+
+
 class _RandomSearch:
     def __init__(self, prepared: PreparedInputs) -> None:
         self._hotness = prepared.hotness
         self._start = PlanBuilder(prepared, ())
         self._nodes = np.flatnonzero(prepared.hotness.hot)
-        self._pods = [
-            prepared.candidate(pod)
-            for node in self._nodes.tolist()
-            for pod in prepared.pods_on(NodeRow(node))
-            if why_protected(prepared.eviction, pod) is None
-        ]
+        self._pods = [pod for node in self._nodes.tolist() for pod in _evictable(prepared, NodeRow(node))]
         self._source = np.array([pod.source for pod in self._pods], np.int64)
         self._relief = np.zeros((len(self._pods), len(prepared.hotness.names)))
         if self._pods:

@@ -1,14 +1,16 @@
 """What plans of crowded clusters leave: points, excess, hot nodes; how many moves and how long they take.
 
-    python -m bench.crowded_clusters [--seeds 4] [--every | --mixed] [--known SECONDS]
+    python -m bench.crowded_clusters [--seeds 4] [--every | --mixed] [--known SECONDS] [--starts COUNT]
 
 Points are what the planner compares plans by: the excess left, ten for each node that stays hot, and what the
 moves cost. ``--every`` measures fifteen kinds of twenty nodes: crowded ones, some of odd sizes that are
 filled by requests, and some that were grown node by node, each at three mean loads. ``--mixed`` measures
 clusters of 20 to 40 nodes as companies run them, by which no setting of the planner was chosen.
 
-``--known`` searches for better plans of each cluster at random, for so many seconds of processor time, and
-adds the points of the best, and the mean and the greatest of the ratios (points + 1) / (points known + 1).
+``--known`` searches for better plans of each cluster at random, for so many seconds of processor time;
+``--starts`` by the planner's own search, so many times, with other drafts each time and twice as many rounds.
+Either adds the points of the best, and the mean and the greatest of the ratios
+(points + 1) / (points known + 1).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from bench.best_known import best_known
+from bench.best_known import best_known, best_of_starts
 from bench.grown_clusters import grown_inputs
 from bench.loaded_clusters import loaded_inputs
 from bench.mixed_clusters import mixed_inputs
@@ -97,8 +99,11 @@ class PlanFigures:
         return (self.points + 1.0) / (self.searched + 1.0)
 
 
-def plan_figures(inputs: PlanningInputs, known_seconds: float) -> PlanFigures:
-    """One cluster, and other plans of it that are found in so many seconds; 0 looks for none."""
+def plan_figures(inputs: PlanningInputs, known_seconds: float, starts: int = 0) -> PlanFigures:
+    """One cluster, and other plans of it that are found in so many seconds, or from so many starts.
+
+    0 looks for none.
+    """
     began = time.process_time()
     planner = Planner(inputs)
     prepared = planner.prepared
@@ -115,6 +120,8 @@ def plan_figures(inputs: PlanningInputs, known_seconds: float) -> PlanFigures:
     searched = points
     if known_seconds and prepared.hotness.hot.any():
         searched = best_known(prepared, known_seconds).points
+    if starts and prepared.hotness.hot.any():
+        searched = min(searched, best_of_starts(prepared, starts))
     still_above = partial_plan.scenarios.mean_percent() > prepared.hotness.hot_above
     still_hot = prepared.hotness.hot & (prepared.hotness.resources & still_above).any(axis=1)
     return PlanFigures(
@@ -136,6 +143,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=4, help="how many clusters of each kind that is drawn")
     parser.add_argument("--known", type=float, default=0.0, help="seconds of random search for each cluster")
+    parser.add_argument("--starts", type=int, default=0, help="searches of the planner's own besides")
     kinds_of = parser.add_mutually_exclusive_group()
     kinds_of.add_argument("--every", action="store_true", help="fifteen kinds of twenty nodes")
     kinds_of.add_argument("--mixed", action="store_true", help="20 to 40 nodes as companies run them")
@@ -147,18 +155,18 @@ def main() -> None:
         kinds = mixed_clusters(options.seeds)
     heading = "clusters               before  points   excess  hot: before  after  moves"
     heading += "  s of processor time a plan"
-    if options.known:
+    if options.known or options.starts:
         heading += "   known  ratio  worst"
     print(heading)
     for name, of_kind in kinds.items():
-        figures = [plan_figures(inputs_of(), options.known) for inputs_of in of_kind]
+        figures = [plan_figures(inputs_of(), options.known, options.starts) for inputs_of in of_kind]
         row = (
             f"{name:21s} {sum(plan.before for plan in figures):7.0f} "
             f"{sum(plan.points for plan in figures):7.0f} {sum(plan.excess for plan in figures):8.0f} "
             f"{sum(plan.hot_before for plan in figures):12d} {sum(plan.hot for plan in figures):6d} "
             f"{sum(plan.moves for plan in figures):6d} {np.mean([plan.seconds for plan in figures]):28.2f}"
         )
-        if options.known:
+        if options.known or options.starts:
             ratios = [plan.ratio for plan in figures]
             row += f" {sum(plan.searched for plan in figures):7.0f} {np.mean(ratios):6.2f} {max(ratios):6.2f}"
         print(row, flush=True)

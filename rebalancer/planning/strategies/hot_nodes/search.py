@@ -39,7 +39,7 @@ left out, and so are small ones off nodes that stay hot. Then other pods may tak
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -125,19 +125,24 @@ class ReliefSearch:
         least = float(self.pods.excess(all_gone).sum()) + NEGLIGIBLE
         if best.attempt.excess <= least:
             return best
-        drafts = None
-        if can_be_drafted(len(self.pods.candidates), self.nodes):
-            drafts = Drafts(self._prepared, self.pods, self.start, self.least, self.asked)
-        if drafts is not None and drafts.lead_somewhere:
-            best = self._best_draft(drafts, best)
-        else:
+        drafts = self.drafts()
+        if drafts is None:
             best = self._best_variation(best)
+        else:
+            best = self.best_draft(drafts, best, range(_ROUNDS))
         return self._with_room(best) if best.attempt.excess > least else best
 
-    def _best_draft(self, drafts: Drafts, best: RankedPlan) -> RankedPlan:
-        """The best of a plan and those that are drafted from it."""
+    def drafts(self) -> Drafts | None:
+        """What drafts plans from here; None where drafts can move none of the pods, or afford too little."""
+        if not can_be_drafted(len(self.pods.candidates), self.nodes):
+            return None
+        drafts = Drafts(self._prepared, self.pods, self.start, self.least, self.asked)
+        return drafts if drafts.lead_somewhere else None
+
+    def best_draft(self, drafts: Drafts, best: RankedPlan, rounds: Iterable[int]) -> RankedPlan:
+        """The best of a plan and those that are drafted from it, in rounds of these numbers."""
         tried = {frozenset(best.order)}
-        for number in range(_ROUNDS):
+        for number in rounds:
             drafted = drafts.search(best.order, number)
             draft = next((draft for draft in drafted if frozenset(draft.order) not in tried), None)
             if draft is not None and draft.points < best.quality[0]:
