@@ -120,27 +120,41 @@ def safe_json(value: Any, *, indent: int = 0) -> str:
     """
     import msgspec  # noqa: PLC0415 - slow to import, and every error imports this module
 
-    plain = msgspec.to_builtins(value, str_keys=True, order="deterministic")
-    encoded = msgspec.json.encode(_without_secrets_in(plain, msgspec.json.encode))
+    try:
+        encoded = msgspec.json.encode(value, order="deterministic")
+    except TypeError:  # keys that are no texts cannot be put in order as they are
+        plain = msgspec.to_builtins(value, str_keys=True, order="deterministic")
+        encoded = msgspec.json.encode(plain)
+    encoded = _without_secrets_in(encoded)
     if indent:
         encoded = msgspec.json.format(encoded, indent=indent)
     return without_controls(encoded.decode())
 
 
-def _without_secrets_in(plain: Any, encode: Callable[[Any], bytes]) -> Any:
-    """``each_text(plain, without_secrets)``, which leaves alone what has nothing that marks a secret.
+def _without_secrets_in(encoded: bytes) -> bytes:
+    """JSON with ``without_secrets`` of every text in it; what has nothing that marks a secret is not decoded.
 
     The marks of ``without_secrets`` are written in JSON as they are, so a part of the value whose JSON has
     none of them has no text that would change. Most parts of a plan have none.
     """
-    if not isinstance(plain, list | tuple | Mapping) or not _may_change(encode(plain)):
-        return plain if not isinstance(plain, str) else without_secrets(plain)
-    if isinstance(plain, Mapping):
-        return {
-            without_secrets(key) if isinstance(key, str) else key: _without_secrets_in(field_value, encode)
-            for key, field_value in plain.items()
-        }
-    return [_without_secrets_in(element, encode) for element in plain]
+    if not _may_change(encoded):
+        return encoded
+    import msgspec  # noqa: PLC0415 - slow to import, and every error imports this module
+
+    def changed(part: msgspec.Raw) -> bytes:
+        text = bytes(part)
+        return _without_secrets_in(text) if _may_change(text) else part  # which copies nothing
+
+    if encoded.startswith(b'"'):
+        return msgspec.json.encode(without_secrets(msgspec.json.decode(encoded)))
+    if encoded.startswith(b"["):
+        elements = msgspec.json.decode(encoded, type=list[msgspec.Raw])
+        return b"[%b]" % b",".join(map(changed, elements))
+    fields = msgspec.json.decode(encoded, type=dict[str, msgspec.Raw])
+    pieces: list[bytes] = []
+    for key, part in {without_secrets(key): changed(part) for key, part in fields.items()}.items():
+        pieces += (b",", msgspec.json.encode(key), b":", part)
+    return b"".join((b"{", *pieces[1:], b"}"))
 
 
 def _may_change(text: bytes) -> bool:
@@ -155,6 +169,8 @@ def _may_change(text: bytes) -> bool:
 
 def without_controls(quoted: str) -> str:
     """JSON or YAML with characters escaped that act on a terminal; they stand in double quotes only."""
+    if quoted.isascii() and "\x7f" not in quoted:
+        return quoted
     return TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 

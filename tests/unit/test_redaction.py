@@ -1,10 +1,20 @@
 from __future__ import annotations
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalancer.documents import parse, redacted_text
 from rebalancer.errors import InputError
-from rebalancer.redaction import REDACTED, is_secret, redacted, safe_json, without_secrets
+from rebalancer.redaction import (
+    REDACTED,
+    each_text,
+    is_secret,
+    redacted,
+    safe_json,
+    without_controls,
+    without_secrets,
+)
 from tests.rows import rows
 
 
@@ -118,3 +128,22 @@ def test_json_of_a_struct_with_an_extender_shows_no_secret_of_its_address() -> N
     shown = safe_json(Holder(("a",) * 50, (Extender("a"), Extender("https://bob:hunter2@host"))))
     assert "hunter2" not in shown
     assert "https://REDACTED@host" in shown
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text() | st.sampled_from(SECRETS),
+        lambda part: (
+            st.lists(part, max_size=3)
+            | st.dictionaries(st.text() | st.sampled_from(SECRETS), part, max_size=3)
+        ),
+        max_leaves=8,
+    )
+)
+def test_json_is_that_of_the_value_whose_every_text_is_without_secrets(value: object) -> None:
+    plain = each_text(msgspec.to_builtins(value, order="deterministic"), without_secrets)
+    assert safe_json(value) == without_controls(msgspec.json.encode(plain).decode())
+
+
+def test_json_of_numbers_as_keys_is_that_of_their_digits() -> None:
+    assert safe_json({2: "b", 1: "a"}) == '{"1":"a","2":"b"}'
