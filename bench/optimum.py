@@ -245,7 +245,7 @@ def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int
             base = np.zeros_like(percent[node]) if node in problem.source else percent[node]
             after = base.copy()
             after[:3] += problem.relief[at, node]
-            points = prepared.inputs.load.points_of(row)
+            points = prepared.inputs.load.points[row]
             landings = Landings(
                 PodRow(row), NodeRow(source), np.array([node]), percent[source], after[None, :], points
             )

@@ -114,10 +114,16 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
         relief[bound] *= share[self.pod_node[bound]]
         return relief
 
-    def points_of(self, pod: int) -> FloatArray:
-        """(resources + 1,) percent of its node that leave it with a pod; NaN where that is not known."""
-        node = self.pod_node[pod]
-        return percent_of_allocatable(self.relief[pod], np.ones((), np.int64), self.allocatable[node])
+    @cached_property
+    def points(self) -> FloatArray:
+        """(pods, resources + 1) percent of its node that leave it with each pod; NaN where that is not known.
+
+        Of a pod that is on no node they mean nothing.
+        """
+        one_each = np.ones(len(self.relief), np.int64)
+        values = percent_of_allocatable(self.relief, one_each, self.allocatable[self.pod_node])
+        values.flags.writeable = False  # computed once for everybody
+        return values
 
     def usage_of(self, pods: BoolArray) -> FloatArray:
         """(nodes, resources) by how much the figure of each node falls when some of the (pods,) leave."""

@@ -454,7 +454,7 @@ class PodExplainer:
         forgone: Mapping[str, float] = {}
         if evaluation is not None and evaluation.by_scenario:
             forgone = self._expected_gain(evaluation)
-        share = prepared.inputs.load.points_of(self._row)
+        share = prepared.inputs.load.points[self._row]
         name = self._name()
         if not hot:
             because = f"nothing: {_not_hot(name, is_known=bool(prepared.inputs.load.known[node]))}"
@@ -625,7 +625,7 @@ def explain_node(prepared: PreparedInputs, decided: PartialPlan, plan: Plan, row
     pods = []
     for pod in prepared.pods_on(row):
         verdict, because = verdict_on(pod)
-        share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(pod))
+        share = by_resource(prepared.hotness.names, prepared.inputs.load.points[pod])
         pods.append(
             PodOnNode(pod=prepared.eviction.pod_reference(pod), share=share, verdict=verdict, because=because)
         )
@@ -693,7 +693,7 @@ def explain_workload(
         bound = node >= 0
         share: dict[str, float] = {}
         if bound:
-            share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(row))
+            share = by_resource(prepared.hotness.names, prepared.inputs.load.points[row])
         pods.append(
             PodOfWorkload(
                 pod=prepared.eviction.pod_reference(row),

@@ -220,7 +220,6 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
 
     def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
-        load = self.inputs.load
         restarted = moves_by_restart(self.eviction, row)
         replacement = self.eviction.replacement(row).pod_class
         workload = self.eviction.workload(row)
@@ -231,19 +230,32 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
             workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
             usage=self._brought_by(row),
-            relief=np.nan_to_num(load.relief[row]),
-            points=load.points_of(row),
+            relief=self._known_relief[row],
+            points=self.inputs.load.points[row],
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload.replaced_late,
             restarted=restarted,
             scheduler=self.schedulers.number(replacement),
         )
 
+    @cached_property
+    def _known_relief(self) -> FloatArray:
+        """(pods, measured resources) by how much the figure of its node falls when each pod leaves."""
+        relief = np.nan_to_num(self.inputs.load.relief)
+        relief.flags.writeable = False  # computed once for all candidates
+        return relief
+
+    @cached_property
+    def _usage_known(self) -> BoolArray:
+        """(pods,) of which every measured resource is known."""
+        unknown = np.isnan(self.inputs.load.pod_usage)
+        return np.asarray(~unknown.any(axis=1), np.bool_)
+
     def _brought_by(self, row: PodRow) -> FloatArray:
         """(measured resources,) what a pod uses where it lands: what it requests of what is not known."""
         load = self.inputs.load
         usage: FloatArray = load.pod_usage[row]
-        if not np.isnan(usage).any():
+        if self._usage_known[row]:
             return usage
         requests = self.state.classes.requests[int(self.pods.pod_class[row])].incoming
         return np.where(np.isnan(usage), requested_amounts(requests, load.resources), usage)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, PodRow
@@ -236,14 +235,22 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfte
     }
 
 
-def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -> tuple[Landing, ...]:
-    """Where a replacement may land, the likeliest node first."""
+def possible_landings(
+    prepared: PreparedInputs,
+    landings: LandingDistribution,
+    load_of: Mapping[str, dict[str, Change]] | None = None,
+) -> tuple[Landing, ...]:
+    """Where a replacement may land, the likeliest node first; ``load_of`` is what it does to each node."""
     names = prepared.inputs.snapshot.nodes.names
     pairs = sorted(
         (pair for pair in zip(landings.rows.tolist(), landings.chance.tolist(), strict=True) if pair[1]),
         key=lambda pair: (-pair[1], names[pair[0]]),
     )
-    return tuple(Landing(node=names[row], probability=round(chance, CHANCE_DIGITS)) for row, chance in pairs)
+    load_of = load_of or {}
+    return tuple(
+        Landing(node=names[row], probability=round(chance, CHANCE_DIGITS), load=load_of.get(names[row], {}))
+        for row, chance in pairs
+    )
 
 
 def _changes(
@@ -281,9 +288,7 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
     return Move(
         pod=prepared.eviction.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
-        landings=tuple(
-            replace(landing, load=load_of[landing.node]) for landing in possible_landings(prepared, landings)
-        ),
+        landings=possible_landings(prepared, landings, load_of),
         from_load=from_load,
         gain=gain,
         wave=move.wave,

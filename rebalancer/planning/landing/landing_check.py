@@ -121,7 +121,7 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         """
         hot_above = self.hotness.hot_above[source]
         max_percent = np.maximum(hot_above, np.where(np.isfinite(hot_above), percent, 0.0))
-        return replace(self, fills={int(source): max_percent + np.nan_to_num(load.points_of(pod))})
+        return replace(self, fills={int(source): max_percent + np.nan_to_num(load.points[pod])})
 
     def _must_cool(self, landings: Landings) -> BoolArray:
         """(resources,) in which the node that is left must cool."""

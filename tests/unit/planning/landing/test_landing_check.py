@@ -54,7 +54,7 @@ def landings(prepared: PreparedInputs) -> Landings:
     pod[0] = load.pod_usage[0, 0]
     before = load.percent[row]
     after = prepared.landing_check.percent_after(rows, prepared.usage, load.pod_count, pod)
-    return Landings(PodRow(0), NodeRow(row), rows, before, after, load.points_of(0))
+    return Landings(PodRow(0), NodeRow(row), rows, before, after, load.points[0])
 
 
 def why_not(prepared: PreparedInputs, purpose: Purpose | None = None, **changes: Any) -> dict[str, str]:
@@ -311,7 +311,7 @@ def two_replicas(**planning: Any) -> tuple[PreparedInputs, Landings]:
     left, b = (NodeRow(prepared.nodes.row[name]) for name in ("left", "b"))
     after = inputs.load.percent[[b]].copy()
     after[0, 0] = 70.0
-    before, points = inputs.load.percent[left], inputs.load.points_of(0)
+    before, points = inputs.load.percent[left], inputs.load.points[0]
     found = Landings(PodRow(0), left, np.array([b]), before, after, points, prepared.state)
     return prepared, found
 
@@ -378,7 +378,7 @@ def test_points_are_asked_for_where_the_node_is_hot_and_then_where_it_is_not_coo
     before = inputs.load.percent[1].copy()
     before[:2] = cpu, memory
     rows = np.array([0])
-    points = inputs.load.points_of(0)
+    points = inputs.load.points[0]
     found = Landings(PodRow(0), NodeRow(1), rows, before, inputs.load.percent[rows], points)
     gains = dict(zip(inputs.load.percent_resources, prepared.cooler_node.gains(found)[0], strict=True))
     assert [name for name, points in gains.items() if np.isfinite(points)] == ([asked] if asked else [])
