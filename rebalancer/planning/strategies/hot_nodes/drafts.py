@@ -32,11 +32,11 @@ from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
-_DRAFTS = 32  # that are made side by side
+_DRAFTS = 64  # that are made side by side
 _COURSES = 2  # of each
-_PLACEMENTS = 30_000  # of one search, on nodes that are few enough
-_PLACEMENTS_A_POD = 200  # that may move
-_CELLS = 1_500_000  # placements times nodes
+_PLACEMENTS = 45_000  # of one search, on nodes that are few enough
+_PLACEMENTS_A_POD = 300  # that may move
+_CELLS = 2_250_000  # placements times nodes
 _FEWEST_A_POD = 20  # placements, without which drafts lead to nothing
 _MOST_REFUSED = 12  # pods in a row, after which a draft ends
 _POWERS = (2.0, 4.0, 8.0, 16.0)  # of their value by which pods are drawn
