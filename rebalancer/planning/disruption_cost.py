@@ -7,11 +7,11 @@ remove twice the excess of a move of cost 1 to be as worthwhile.
     db-0    one of 2 replicas, 150 s until ready, one volume       1 + 0.5 × 0.5 + 0.5 × 0.5 + 0.25  = 1.75
     api-1   one of 10 replicas, one of them was moved to its node  1 + 0.5 × 0.1 + 4 × 1             = 5.05
 
-Each level of ``planning.aggressiveness`` asks for a least relief: the points that a move must remove for each
-unit. On a node of many small pods no
-move removes as much, yet together they may cool it. So where a node's movable pods suffice to end its being
-hot, a move is judged by what is usual there: half of what they remove for each unit is enough, down to a
-tenth of that least. A node that stays hot whatever moves is not worth many small restarts.
+Each level of ``planning.aggressiveness`` asks for a least relief: the points above coolTo that a move must
+remove for each unit, from 6 at the first level to none at the last. On a node of many small pods no move
+removes as much, yet together they may cool it. So where a node's movable pods suffice to end its being hot, a
+move is judged by what is usual there: half of what they remove for each unit is enough, down to a tenth of
+that least. A node that stays hot whatever moves is not worth many small restarts.
 
     least relief 1  pods of 20 points at a cost of 1    usual 20    a move must remove 1 point
                     pods of 0.8 points                  usual 0.8   0.4 points

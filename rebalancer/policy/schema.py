@@ -152,8 +152,8 @@ class Level(msgspec.Struct, frozen=True):
 
 
 LEVELS: Mapping[int, Level] = {
-    1: Level(min_gain=15.0, confidence=0.99, partial_relief=False, least_relief=4.0),
-    2: Level(min_gain=10.0, confidence=0.97, partial_relief=True, least_relief=1.5),
+    1: Level(min_gain=15.0, confidence=0.99, partial_relief=False, least_relief=6.0),
+    2: Level(min_gain=10.0, confidence=0.97, partial_relief=True, least_relief=3.0),
     3: Level(min_gain=5.0, confidence=0.95, partial_relief=True, least_relief=1.0),
     4: Level(min_gain=3.0, confidence=0.90, partial_relief=True, least_relief=0.2),
     5: Level(
