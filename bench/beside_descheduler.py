@@ -10,6 +10,9 @@ pods. The descheduler is built once from the module proxy, of the version with w
 compared. Each figure is that of the whole process; medians count, since the two share the machine with
 whatever else runs there, and its load stands beside them.
 
+What each would evict is said first. A dry run of v0.36.0 decides by a copy of the cluster that it fills in
+the background and does not wait for: where it has seen no pod on any node by then, it evicts none.
+
 With ``--runs`` each makes a real run of its own server, filled alike, which now has controllers, a scheduler
 and simulated kubelets. Beside what a run takes stand the pods that it evicted, and the nodes that are hot by
 the policy once all pods are ready again.
@@ -19,13 +22,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import urllib3
@@ -43,6 +47,7 @@ SIZES = "1000/20000"
 OURS, THEIRS = "rebalancer plan", "descheduler --dry-run"
 # They would make pods of their own kind instead: of another template hash, and on nodes that had none.
 _WITHOUT = "deployment-controller", "daemonset-controller"
+_TOTAL_EVICTED = re.compile(r"totalEvicted=(\d+)")
 _SETTLED = 600.0  # seconds until all pods are ready, on a busy machine
 _PACKAGE = "sigs.k8s.io/descheduler"
 _POLICY = ROOT / "bench" / "policy-requests.yaml"
@@ -133,7 +138,9 @@ def plans(size: Size, repeat: int) -> list[str]:
     """The rows of plans and dry runs, alternating."""
     with filled(size) as (_, commands):
         ours, theirs = commands.ours("plan"), (*commands.theirs, "--dry-run")
-        of_command(OURS, size, ours)  # not counted: Python compiles what is new
+        # These runs are not timed: Python compiles what is new.
+        moves = len(_plan(commands)["moves"])
+        click.echo(f"{OURS}: {moves} moves; {THEIRS}: {_evictions(theirs)} evictions", err=True)
         return alternating(
             size, lambda: of_command(OURS, size, ours), lambda: of_command(THEIRS, size, theirs), repeat
         )
@@ -167,8 +174,28 @@ def _uids(plane: ControlPlane) -> set[str]:
 
 def _hot(commands: Commands) -> int:
     """How many nodes are hot by our policy."""
+    return int(_plan(commands)["hotCount"])
+
+
+def _plan(commands: Commands) -> dict[str, Any]:
+    """Our plan for the server."""
     done = subprocess.run(commands.ours("plan"), capture_output=True, text=True, check=True, cwd=ROOT)
-    return int(json.loads(done.stdout)["hotCount"])
+    plan: dict[str, Any] = json.loads(done.stdout)
+    return plan
+
+
+def _evictions(theirs: Sequence[str]) -> int:
+    """How many pods a run of the descheduler says that it evicts."""
+    logged = subprocess.run((*theirs, "--v", "1"), capture_output=True, text=True, check=True)
+    return evictions_in(logged.stderr)
+
+
+def evictions_in(log: str) -> int:
+    """The total that the descheduler's log ends with. Raises ValueError where there is none."""
+    totals = _TOTAL_EVICTED.findall(log)
+    if not totals:
+        raise ValueError("the descheduler's log gives no totalEvicted")
+    return int(totals[-1])
 
 
 def measure(sizes: list[Size], repeat: int, *, real_runs: bool) -> None:

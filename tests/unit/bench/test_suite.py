@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import suite
-from bench.beside_descheduler import alternating
+from bench.beside_descheduler import alternating, evictions_in
 from bench.measuring import REBALANCER, Measurement, Size, best, exponent, of_command, of_stage
 from bench.stages import STAGES, measure
 from tests.rows import rows
@@ -147,3 +147,10 @@ def test_real_runs_are_refused_where_nothing_else_says_beside_whom() -> None:
     done = CliRunner().invoke(suite.main, ["--runs"])
     assert done.exit_code == 2
     assert "--runs goes with --beside-descheduler" in done.output
+
+
+def test_what_the_descheduler_evicts_is_the_total_that_its_log_ends_with() -> None:
+    log = 'I1201 descheduler.go:252] "Number of evictions/requests" totalEvicted=40 evictionRequests=0\n'
+    assert evictions_in(f"I1201 starting\n{log}I1201 stopped\n") == 40
+    with pytest.raises(ValueError, match="totalEvicted"):
+        evictions_in("I1201 starting\n")
