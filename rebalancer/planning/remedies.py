@@ -14,6 +14,7 @@ or the policy say more, with a function of these.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -539,12 +540,17 @@ def _raised(context: EvictionContext, row: PodRow, key: str) -> int | None:
     """The least value of a limit that lets one pod more leave."""
     limits = context.policy.limits
     if scoped := _SCOPED.fullmatch(key):
-        value = getattr(limits.scoped[int(scoped[1])], to_snake(scoped[2]))
+        value = getattr(limits.scoped[int(scoped[1])], _attribute(scoped[2]))
     elif key == _PER_WORKLOAD:
         value = limits.per_workload.of(context.workload(row).desired or 0)
     else:
-        value = getattr(limits, to_snake(key.removeprefix("limits.")), None)
+        value = getattr(limits, _attribute(key.removeprefix("limits.")), None)
     return value + 1 if isinstance(value, int) else None
+
+
+_attribute = functools.cache(
+    to_snake
+)  # of a policy's field, by its name in YAML; asked for every pod that stays
 
 
 def _confidence(context: EvictionContext, _row: PodRow, _refusal: NotMoved) -> Sequence[Remedy]:

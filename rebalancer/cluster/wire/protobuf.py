@@ -124,6 +124,7 @@ MAGIC = b"k8s\x00"  # before every answer of an API server
 Pods = Sequence["messages.PodOutline | bytes"]
 """Pods of a list; the bytes of one that cannot be decoded."""
 _MAX_CACHED_CLASSES = 1 << 16
+_MAX_CACHED_SPECS = 256  # a list is in order of name, so that the pods of a workload follow each other
 _RUNNING = b"\x12"  # how a ContainerState begins that says that the container runs
 _USUAL = tuple(  # how such conditions begin
     b"\x0a" + bytes([len(kind)]) + kind.encode() + b"\x12\x04True" for kind in USUAL_CONDITIONS - {"Ready"}
@@ -180,6 +181,7 @@ class ProtobufPods:
         self._kind = kind
         self._numbers = classes
         self._classes: dict[tuple[object, ...], int] = {}
+        self._specs: dict[bytes, records.PodSpec] = {}
 
     def read(self, pod: messages.PodOutline | bytes, position: int) -> PodFields | Malformed:
         """The row of a pod, or the pod as malformed, identified as far as possible."""
@@ -245,11 +247,12 @@ class ProtobufPods:
                 if restarts or last or not state.startswith(_RUNNING):
                     report = report_of(reported.name, init, restarts, self._state(state), self._state(last))
                     reports += [report] if report else []
+        shared_spec = without_token(written, _is_token_name)
         key = (
             metadata.namespace,
             tuple(metadata.labels[:]),
             tuple(metadata.owner_references[:]),
-            without_token(written, _is_token_name),
+            shared_spec,
             resize_infeasible,
             tuple(status.allocated_resources[:]),
             tuple(status.resources[:]),
@@ -257,29 +260,42 @@ class ProtobufPods:
         )
         number = self._classes.get(key)
         if number is None:
-            number = self._numbers.number_of(self._of_class(pod, resize_infeasible))
+            number = self._numbers.number_of(self._of_class(pod, shared_spec, resize_infeasible))
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
             self._classes[key] = number
         return number, reports
 
-    def _of_class(self, pod: messages.PodOutline, resize_infeasible: bool) -> records.Pod:
+    def _of_class(self, pod: messages.PodOutline, shared_spec: bytes, resize_infeasible: bool) -> records.Pod:
         """All of a pod that its class is made of; what else is read of it has its row."""
-        message = parse(messages.Pod, pod.SerializeToString())
+        metadata = parse(messages.Metadata, pod.metadata.SerializeToString())
+        status = parse(messages.PodStatus, pod.status.SerializeToString())
         own: list[tuple[Message, tuple[str, ...]]] = [
-            (message.metadata, _OWN_METADATA),
-            (message.status, _OWN_STATUS if resize_infeasible else (*_OWN_STATUS, "conditions")),
-            *((reported, _OWN_OF_CONTAINER) for reported in message.status.container_statuses),
-            *((reported, _OWN_OF_CONTAINER) for reported in message.status.init_container_statuses),
+            (metadata, _OWN_METADATA),
+            (status, _OWN_STATUS if resize_infeasible else (*_OWN_STATUS, "conditions")),
+            *((reported, _OWN_OF_CONTAINER) for reported in status.container_statuses),
+            *((reported, _OWN_OF_CONTAINER) for reported in status.init_container_statuses),
         ]
         for part, fields in own:
             for field in fields:
                 part.ClearField(field)
-        unknown: list[str] = []
-        spec = to_record(message.spec, unknown)
-        if unknown:
-            msgspec.structs.force_setattr(spec, "unknown_field", unknown[0])
-        return records.Pod(to_record(message.metadata), spec, to_record(message.status))
+        return records.Pod(to_record(metadata), self._spec(pod.spec, shared_spec), to_record(status))
+
+    def _spec(self, outline: messages.SpecOutline, shared_spec: bytes) -> records.PodSpec:
+        """The spec of a pod; its node and the name of its token may be those of a sibling.
+
+        A workload has more classes than specs: since Kubernetes 1.35 its pods have the labels of their zones.
+        """
+        spec = self._specs.get(shared_spec)
+        if spec is None:
+            unknown: list[str] = []
+            spec = to_record(parse(messages.PodSpec, outline.SerializeToString()), unknown)
+            if unknown:
+                msgspec.structs.force_setattr(spec, "unknown_field", unknown[0])
+            if len(self._specs) >= _MAX_CACHED_SPECS:
+                self._specs.clear()
+            self._specs[shared_spec] = spec
+        return spec
 
     def _state(self, state: bytes) -> records.ContainerState:
         """The state of a container, which is decoded only where it does not begin by saying that it runs."""

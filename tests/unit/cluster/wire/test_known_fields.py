@@ -164,19 +164,24 @@ def test_an_unknown_field_of_a_template_is_noticed(spec: Mapping[str, Any], name
 # A field with the number 200 and a text, or a field 201 that says false, after all others.
 @pytest.mark.parametrize(("more", "number"), [(b"\xc2\x0c\x01x", 200), (b"\xc8\x0c\x00", 201)])
 def test_an_unknown_field_of_a_pod_in_protobuf_is_noticed(more: bytes, number: int) -> None:
-    pod = msgspec.convert(a_pod("web", node="n1", cpu="1"), Pod)
+    pod = msgspec.convert(a_pod("web", node="n1", cpu="1", labels={"zone": "a"}), Pod)
     body = encode_list([pod])
     message, pods = decode_answer(body)
     assert message.is_list
     outline = pods[0]
     assert not isinstance(outline, bytes)
     outline.spec.MergeFromString(more)
+    whole = outline.SerializeToString()
+    outline.metadata.name = "of-another-zone"  # the same spec in a class of its own
+    outline.metadata.labels[:] = []
     builder = ListingBuilder(PODS)
-    builder.add_protobuf(decode_answer(encode_items([outline.SerializeToString()]))[1])
+    builder.add_protobuf(decode_answer(encode_items([whole, outline.SerializeToString()]))[1])
 
     listed = builder.listing().pods
     assert listed is not None
-    assert [item.spec.unknown_field for item in listed.as_records()] == [f"field {number} of PodSpec"]
+    assert len(listed.classes) == 2
+    unknown = [item.spec.unknown_field for item in listed.as_records()]
+    assert unknown == [f"field {number} of PodSpec"] * 2
 
 
 @rows(

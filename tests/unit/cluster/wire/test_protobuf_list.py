@@ -155,6 +155,7 @@ def test_of_pods_that_resemble_no_other_only_so_many_classes_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(protobuf_list, "_MAX_CACHED_CLASSES", 2)
+    monkeypatch.setattr(protobuf_list, "_MAX_CACHED_SPECS", 2)
     pods = ProtobufPods(PODS, ClassIndex())
     for number in (0, 1, 2, 3, 4, 0):
         metadata = messages.Metadata(name=f"web-{number}", namespace="shop")
@@ -162,4 +163,5 @@ def test_of_pods_that_resemble_no_other_only_so_many_classes_are_kept(
         item = messages.Pod(metadata=metadata, spec=spec).SerializeToString()
         assert isinstance(pods.read(outline_if_any(item), number), PodFields)
         assert 0 < len(pods._classes) <= 2
+        assert 0 < len(pods._specs) <= 2
     assert len(pods._numbers.classes) == 5
