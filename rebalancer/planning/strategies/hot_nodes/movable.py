@@ -54,9 +54,7 @@ class MovablePods:
         names = prepared.pods.full_name
         self._disruption = disruption
         self.hotness = prepared.hotness
-        self.nodes = np.array(
-            list(candidates), np.int64
-        )  # rows of the hot nodes, and of those that were hot in this run
+        self.nodes = np.array(list(candidates), np.int64)  # their rows
         self.candidates = [
             candidate
             for of_node in candidates.values()
