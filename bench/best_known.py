@@ -27,7 +27,7 @@ from rebalancer.planning.disruption_cost import Disruption, least_relief
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE
+from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import ReliefSearch
 

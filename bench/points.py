@@ -11,7 +11,7 @@ from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE
+from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE
 
 
 def points_left(prepared: PreparedInputs, found: PartialPlan, plan: Plan) -> float:

@@ -1,49 +1,43 @@
-"""Drafts of plans: large neighbourhoods of the best one so far, made by the thousand in lanes.
+"""Drafts of plans: large neighbourhoods of the best one so far, made by the thousand.
 
 A greedy plan takes what is best now, and what is taken early may be in the way later. So many plans are
-drafted, dozens side by side, each in lanes (``scheduling.lanes``). A draft begins with the moves of the best
-one so far but a few: some drawn at random, or all of one or two nodes. Then it goes on by value with noise,
-and a pod that is refused is tried again once another has left or joined the node that refused it. A draft
-that is worse may become the one to begin with, early in the search more often than late.
+drafted, dozens side by side (``drafting``). A draft begins with the moves of the best one so far but a few:
+some drawn at random, or all of one or two nodes. Then it goes on by value with noise. A draft that is worse
+may become the one to begin with, early in the search more often than late.
 
     best so far   web-1, web-2 of a; api-1 of b          21 points left
     drops b       web-1, web-2; db-3 of b lands on c     19 points left: the next ones begin with this
 
-In a draft each move is a wave of its own: waves, quotas and budgets decide when it is made a plan. Of nodes
-that are equally good two courses are followed, a lane for each, and a move must hold in both; in some drafts
-the pods that may land on several nodes move last. Everything is counted, nothing is timed, and the generator
-has a fixed seed, so the same cluster has the same drafts.
+Drafts hold in two courses, and the best of them are made once more in as many courses as plans follow, where
+some of their moves may not hold. What is left then is what counts. Everything is counted, nothing is timed,
+and the generator has a fixed seed, so the same cluster has the same drafts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.load.report import PERCENT_RESOURCES, with_pods
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.landing.evaluation import Predecessor, timings
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE, MovablePods
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
-from rebalancer.scheduling.versions.rules import HEAP_TIES
+from rebalancer.planning.strategies.hot_nodes.drafting import Beginning, Drafting, DraftStart, Landed
+from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
 
 _DRAFTS = 64  # that are made side by side
 _COURSES = 2  # of each
+_MORE_COURSES = 8  # of those that are made once more
 _PLACEMENTS = 45_000  # of one search, on nodes that are few enough
 _PLACEMENTS_A_POD = 300  # that may move
 _CELLS = 2_250_000  # placements times nodes
 _FEWEST_A_POD = 20  # placements, without which drafts lead to nothing
-_MOST_REFUSED = 12  # pods in a row, after which a draft ends
 _POWERS = (2.0, 4.0, 8.0, 16.0)  # of their value by which pods are drawn
 _LEANS = (0.0, 0.0, 2.0, 4.0)  # the same of how many times what they use they request
 _MOST_DROPPED = 6  # moves of the draft before
 _TEMPERATURE = 1.0  # points by which a worse draft may be the next to begin with, on average at first
-_MAX_HANDED_ON = 12  # drafts that are handed on
+_MAX_HANDED_ON = 24  # drafts that are made once more
 _BEST_AGAIN = 64  # after each so many drafts one that is far worse than the best gives way to it
 _FAR_FROM_BEST = 5.0  # points
 _NOTHING_NEW = 2  # times as many drafts as are made side by side, all known: the search ends
@@ -51,125 +45,17 @@ _AFRESH = 0.1  # the share of drafts that begin with no move
 _WAITING = 0.25  # the share of drafts that move pods last which may land on several nodes
 _WHOLE_NODES = 0.5  # the share of drafts that drop all moves of some nodes
 
-_OPEN = -3  # not refused
-_NEVER = -2  # refused, whatever moves
-_NOWHERE = -1  # no node is feasible
-
-
-POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot in a resource counts beside its own
-
-
-class _Landed(msgspec.Struct, frozen=True):
-    """A move of a draft: the number of its pod, and where it lands in each course; empty: not known yet."""
-
-    pod: int
-    nodes: tuple[int, ...]
-
 
 class Draft(msgspec.Struct, frozen=True):
     """Which pods move, first to last, and the points that this leaves: fewer are better."""
 
     points: float
-    moves: tuple[_Landed, ...]
+    moves: tuple[Landed, ...]
 
     @property
     def order(self) -> tuple[int, ...]:
         """The numbers of the pods, first to last."""
         return tuple(move.pod for move in self.moves)
-
-
-class _Levels:
-    """What landings and excess are judged by, as arrays over nodes and pods."""
-
-    def __init__(self, prepared: PreparedInputs, pods: MovablePods, start: PlanBuilder) -> None:
-        self.hotness = prepared.hotness
-        check = prepared.landing_check
-        load = prepared.inputs.load
-        policy = prepared.policy.planning
-        nodes = len(prepared.nodes)
-        scenarios = start.scenarios
-        likeliest = scenarios.likeliest
-        self.first: FloatArray = scenarios.levels()[scenarios.all.index(likeliest)]  # (nodes, resources)
-        nothing = np.zeros(likeliest.usage.shape[1])
-        counts = likeliest.after_termination.pod_count
-        # (nodes, resources) what counts beside the usage of a node where a pod is about to land
-        self.beside = check.percent_after(np.arange(nodes), likeliest.usage, counts, nothing) - self.first
-        max_after = np.array([policy.max_after.get(name, np.inf) for name in load.percent_resources])
-        self.max_percent = np.minimum(self.hotness.hot_above, max_after)
-        self.usable: BoolArray = np.ones(nodes, np.bool_)
-        self.usable[list(check.excluded)] = False
-        self.min_gain = policy.min_gain
-        whole = np.where(load.allocatable > 0, load.allocatable, np.nan)
-        usage = np.array([pod.usage for pod in pods.candidates])
-        # (pods, nodes, resources) percent of each node that a pod brings, without that it is one pod more
-        self.brings = 100.0 * with_pods(usage, 0.0)[:, None] / whole
-        self.one_pod = 100.0 * with_pods(np.zeros_like(nothing), 1.0) / whole
-        self.relief = pods.relief
-        self.points = np.array([pod.points for pod in pods.candidates])
-        self.unmeasured = np.zeros(len(load.percent_resources), np.bool_)
-        self.unmeasured[len(PERCENT_RESOURCES) :] = True
-
-    def good(
-        self, pods: IntArray, sources: IntArray, before: FloatArray, nodes: IntArray, percent: FloatArray
-    ) -> BoolArray:
-        """(landings,) which are acceptable for the purpose of relieving a node.
-
-        Each is one of ``pods`` that leaves its source, at (landings, resources) ``before``, for one of
-        ``nodes`` at ``percent``; see ``CoolerNode``, whose rules these are.
-        """
-        after = percent + self.beside[nodes] + self.brings[pods, nodes]
-        highest = self.max_percent[nodes]
-        cool = (after <= highest) | (self.unmeasured & np.isinf(highest))
-        cool_to = self.hotness.cool_to[sources]
-        above = before > cool_to
-        hot = above & self.hotness.resources[sources]
-        must_cool = np.where(hot.any(axis=1, keepdims=True), hot, above)
-        points = self.points[pods]
-        gains = before - after + NEGLIGIBLE
-        gains_enough = gains >= np.minimum(self.min_gain, before - cool_to)
-        serves = (must_cool & (points > 0.0) & gains_enough).any(axis=1)
-        serves &= ~(must_cool & ~(points <= 0.0) & ~(gains >= 0.0)).any(axis=1)  # not fuller in any
-        serves |= ~must_cool.any(axis=1)
-        good: BoolArray = self.usable[nodes] & cool.all(axis=1) & (nodes != sources) & serves
-        return good
-
-    def brought(self, pods: IntArray, nodes: IntArray) -> FloatArray:
-        """(pods, resources) percent of the nodes that the replacements take."""
-        return np.nan_to_num(self.brings[pods, nodes] + self.one_pod[nodes])
-
-    def excess(self, rows: IntArray, percent: FloatArray) -> FloatArray:
-        """(lanes,) points of excess of some nodes; ``percent`` is (lanes, nodes, resources)."""
-        points: FloatArray = self.hotness.excess(rows, percent).sum(axis=(1, 2))
-        return points
-
-    def times_hot(self, rows: IntArray, percent: FloatArray) -> IntArray:
-        """(lanes,) how often the same nodes are hot: in each resource, by each threshold."""
-        percent = percent - NEGLIGIBLE
-        hot = self.hotness.resources[rows] & (percent > self.hotness.hot_above[rows])
-        further = hot & (percent > self.hotness.further_threshold[rows])
-        times: IntArray = np.count_nonzero(hot, axis=(1, 2)) + np.count_nonzero(further, axis=(1, 2))
-        return times
-
-
-class _Limits:
-    """Which pods share a limit, and how many of each group may still move."""
-
-    def __init__(self, pods: MovablePods, start: PlanBuilder) -> None:
-        number: dict[tuple[str, object], int] = {}
-        left: list[int] = []
-        members: list[list[int]] = []
-        for at, pod in enumerate(pods.candidates):
-            for name, by, limit in start.used.counting(pod):
-                group = number.setdefault((name, by), len(left))
-                if group == len(left):
-                    left.append(limit - start.used.counts[name][by])
-                    members.append([])
-                members[group].append(at)
-        binding = [group for group, of_group in enumerate(members) if left[group] < len(of_group)]
-        self.left = np.array([max(left[group], 0) for group in binding], np.int64)
-        self.members: BoolArray = np.zeros((len(binding), len(pods.candidates)), np.bool_)
-        for row, group in enumerate(binding):
-            self.members[row, members[group]] = True
 
 
 def _affordable(nodes: int) -> int:
@@ -189,169 +75,105 @@ class Drafts:
         self,
         prepared: PreparedInputs,
         pods: MovablePods,
-        start: PlanBuilder,
+        builder: PlanBuilder,
         least: FloatArray,
         asked: float,
     ) -> None:
         """``least`` are (pods,) points without which moving a pod never pays, ``asked`` those of a unit."""
-        self.prepared = prepared
-        self.pods = pods
-        self.asked = asked
-        self.levels = _Levels(prepared, pods, start)
-        self.limits = _Limits(pods, start)
-        self.least = least
-        self.sources = np.array([pod.source for pod in pods.candidates])
-        when = [timings(pod, prepared.inputs) for pod in pods.candidates]
-        self.while_terminating = np.array([Predecessor.TERMINATES in predecessors for predecessors in when])
-        self.once_gone = np.array([Predecessor.GONE in predecessors for predecessors in when])
-        state = start.scenarios.likeliest.after_termination
-        lane_pods = [
-            LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods.candidates
-        ]
-        self.draws = not state.classes.release.has(HEAP_TIES)  # anew among equal nodes, for each pod
-        self.tables = LaneTables(state, lane_pods, self._certain_scheduler)
-        self.may_move = self.tables.is_known & (self.while_terminating | self.once_gone)
-        self.may_move[[at for at, pod in enumerate(pods.candidates) if pod.row in start.moved]] = False
-        nodes = len(prepared.nodes)
-        movable = int(np.count_nonzero(self.may_move))
-        self.placements = min(_affordable(nodes), _PLACEMENTS_A_POD * movable)
-        count = np.bincount(pods.node, minlength=len(pods.nodes))
-        # (hot nodes, most pods of one) the pods of each; where there are fewer, a number that is no pod's
-        self.on = np.full((len(pods.nodes), max(count, default=0)), len(pods.candidates))
-        for node, number in enumerate(count.tolist()):
-            self.on[node, :number] = np.flatnonzero(pods.node == node)
-        self.on_rows = np.repeat(pods.nodes[:, None], self.on.shape[1], axis=1)
-        self.hot_number = np.full(nodes, -1)  # by node: which of the hot ones it is
-        self.hot_number[pods.nodes] = np.arange(len(pods.nodes))
-
-    def _certain_scheduler(self, pod_class: int) -> Scheduler | None:
-        """The scheduler of a class, where it sees the load of the nodes in one way only."""
-        views = self.prepared.schedulers.views(pod_class)
-        return views[0] if len(views) == 1 else None
+        self._ensure_wanted = prepared.options.ensure_wanted
+        self._start = DraftStart(prepared, pods, builder, least, asked)
+        movable = int(np.count_nonzero(self._start.may_move))
+        self._placements = min(_affordable(len(prepared.nodes)), _PLACEMENTS_A_POD * movable)
 
     @property
     def lead_somewhere(self) -> bool:
-        """Whether lanes can move any of the pods."""
-        return bool(self.may_move.any())
+        """Whether drafts can move any of the pods."""
+        return bool(self._start.may_move.any())
 
     def search(self, order: Sequence[int], number: int) -> list[Draft]:
         """The best drafts that the search of a ``number`` comes to from a plan, the best first.
 
         ``order`` are the pods that the plan moves.
         """
-        begin_with = Draft(np.inf, tuple(_Landed(pod, ()) for pod in order))
-        return _Search(self, begin_with, np.random.default_rng(number)).run()
+        random = np.random.default_rng(number)
+        begin_with = Draft(np.inf, tuple(Landed(pod, ()) for pod in order))
+        search = _Search(self._start, begin_with, self._placements, random)
+        while search.goes_on:
+            self._ensure_wanted()
+            search.step()
+        return self._once_more(search.best(), random)
+
+    def _once_more(self, drafts: Sequence[Draft], random: np.random.Generator) -> list[Draft]:
+        """What becomes of drafts in more courses, the best first."""
+        drafting = Drafting(self._start, len(drafts), _MORE_COURSES, random)
+        every = np.arange(len(drafts))
+        drafting.begin(every, [Beginning((), draft.order, _POWERS[-1]) for draft in drafts])
+        while drafting.goes_on.any():
+            self._ensure_wanted()
+            drafting.step()
+        return _sorted(_made(drafting, every))
+
+
+def _made(drafting: Drafting, drafts: IntArray) -> list[Draft]:
+    """Some of the drafts, as they are."""
+    points = drafting.points(drafts).tolist()
+    made = (tuple(drafting.made[draft]) for draft in drafts.tolist())
+    return [Draft(round(left, 6), moves) for left, moves in zip(points, made, strict=True)]
+
+
+def _sorted(drafts: Iterable[Draft]) -> list[Draft]:
+    """The best first."""
+    return sorted(drafts, key=lambda draft: (draft.points, draft.order))
 
 
 class _Search:
-    """One search: all its drafts, each of which holds in so many courses, a lane for each course.
+    """One search, which makes drafts until its placements are spent."""
 
-    Arrays by draft have the drafts that are being made as their first axis, (drafts, …); those by lane have
-    (drafts times courses, …), the lanes of a draft side by side.
-    """
-
-    def __init__(self, drafts: Drafts, model: Draft, random: np.random.Generator) -> None:
-        self._of = drafts
-        self._pods = drafts.pods
-        self._levels = drafts.levels
+    def __init__(self, start: DraftStart, model: Draft, placements: int, random: np.random.Generator) -> None:
         self._random = random
-        self._max_placements = drafts.placements
-        self._count = _DRAFTS
-        lanes = self._count * _COURSES
-        self._lanes = Lanes(drafts.tables, lanes)
-        pods = len(self._pods.candidates)
-        self._none = pods  # the number of no pod
-        self._relief = np.concatenate([self._pods.relief, np.zeros((1, self._pods.relief.shape[1]))])
-        self._price = np.append(self._pods.value_price, 1.0)
-        self._least = np.append(np.where(drafts.may_move, drafts.least, np.inf), np.inf)
-        self._oversize = np.append(np.log(self._pods.oversize), 0.0)
+        self._nodes = start.pods.node.tolist()  # by pod
+        self._max_placements = placements
         self._model = model
         self._best = model
         self._ended: dict[tuple[int, ...], Draft] = {}
         self._drafted = 0
         self._in_a_row = 0  # drafts that were drafted before
-        self._placed = 0
-        # By draft: the moves made, and the pods to try before all others, the first of them last.
-        self._made: list[list[_Landed]] = [[] for _ in range(self._count)]
-        self._first: list[list[int]] = [[] for _ in range(self._count)]
-        shape = self._count, pods + 1
-        self._refused = np.full(shape, _OPEN)
-        self._late: BoolArray = np.zeros(shape, np.bool_)  # may land on several nodes
-        self._waits: BoolArray = np.zeros(self._count, np.bool_)  # moves such pods last
-        self._in_vain = np.zeros(self._count, np.int64)
-        self._cost = np.zeros(self._count)
-        self._left = np.tile(drafts.limits.left, (self._count, 1))
-        self._power = np.ones(self._count)
-        self._lean = np.zeros(self._count)
-        # By lane.
-        self._percent = np.tile(self._levels.first, (lanes, 1, 1))
-        self._value = np.zeros((lanes, pods + 1))
-        self._preference = np.zeros((lanes, len(self._levels.first)))  # of nodes that are equally good
-        for node in range(len(self._pods.nodes)):
-            self._look_again(np.zeros(1, np.int64), np.array([node]))
-        self._first_value = self._value[0].copy()
-        self._begin(np.arange(self._count))
+        self._drafting = Drafting(start, _DRAFTS, _COURSES, random)
+        self._begin(np.arange(_DRAFTS))
 
-    def run(self) -> list[Draft]:
-        """Draft until the placements are spent; the best drafts, the best first."""
-        while self._placed < self._max_placements and self._in_a_row < _NOTHING_NEW * self._count:
-            self._of.prepared.options.ensure_wanted()
-            drafts, pods = self._choose()
-            drafts, pods, nodes = self._which_hold(drafts, pods)
-            if len(drafts):
-                self._lanes.land(self._lanes_of(drafts), np.repeat(pods, _COURSES), nodes.ravel())
-                self._have_moved(drafts, pods, nodes)
-                self._reopen(drafts, pods, nodes)
-        self._weigh(np.arange(self._count))
-        return sorted(self._ended.values(), key=lambda draft: (draft.points, draft.order))[:_MAX_HANDED_ON]
+    @property
+    def goes_on(self) -> bool:
+        """Whether there are placements left, and drafts that may be new."""
+        return self._drafting.placed < self._max_placements and self._in_a_row < _NOTHING_NEW * _DRAFTS
 
-    def _lanes_of(self, drafts: IntArray) -> IntArray:
-        """(drafts times courses,) their lanes."""
-        lanes: IntArray = (drafts[:, None] * _COURSES + np.arange(_COURSES)).ravel()
-        return lanes
+    def step(self) -> None:
+        """Try one more pod in each draft; those that end begin anew."""
+        ended = self._drafting.step()
+        if len(ended):
+            self._weigh(ended)
+            self._begin(ended)
+
+    def best(self) -> list[Draft]:
+        """The best of the drafts, those included that have not ended, the best first."""
+        self._weigh(np.arange(_DRAFTS))
+        return _sorted(self._ended.values())[:_MAX_HANDED_ON]
 
     def _begin(self, drafts: IntArray) -> None:
         """Begin these drafts anew, with the moves of the model but a few."""
-        lanes = self._lanes_of(drafts)
-        self._lanes.begin_anew(lanes)
-        self._percent[lanes] = self._levels.first
-        self._value[lanes] = self._first_value
-        self._preference[lanes] = self._preferences(len(drafts))
-        self._refused[drafts] = _OPEN
-        self._late[drafts] = False
-        self._in_vain[drafts] = 0
-        self._cost[drafts] = 0.0
-        self._left[drafts] = self._of.limits.left
-        self._waits[drafts] = self._random.random(len(drafts)) < _WAITING
-        self._power[drafts] = self._random.choice(_POWERS, len(drafts))
-        self._lean[drafts] = self._random.choice(_LEANS, len(drafts))
+        random = self._random
+        waits = random.random(len(drafts)) < _WAITING
+        powers = random.choice(_POWERS, len(drafts))
+        leans = random.choice(_LEANS, len(drafts))
         moves = self._model.moves
         landed = next((at for at, move in enumerate(moves) if not move.nodes), len(moves))
-        made: list[tuple[int, _Landed]] = []
-        for draft in drafts.tolist():
+        beginnings: list[Beginning] = []
+        for power, lean, late in zip(powers.tolist(), leans.tolist(), waits.tolist(), strict=True):
             dropped = self._dropped()
-            # The moves before the first that is dropped are made again: they land where they did.
+            # The moves before the first that is dropped land where they did.
             again = next((at for at, move in enumerate(moves[:landed]) if move.pod in dropped), landed)
-            made += ((draft, move) for move in moves[:again])
-            self._made[draft] = []
-            self._first[draft] = [move.pod for move in moves[again:] if move.pod not in dropped][::-1]
-        if made:
-            of_drafts = np.array([draft for draft, _ in made])
-            pods = np.array([move.pod for _, move in made])
-            nodes = np.array([move.nodes for _, move in made])
-            lanes = self._lanes_of(of_drafts)
-            self._lanes.remove(lanes, np.repeat(pods, _COURSES))
-            self._lanes.land(lanes, np.repeat(pods, _COURSES), nodes.ravel())
-            self._have_moved(of_drafts, pods, nodes)
-
-    def _preferences(self, drafts: int) -> FloatArray:
-        """(drafts times courses, nodes) numbers: of equally good nodes a pod lands on that with the largest.
-
-        Of two such nodes each is taken in one of the two courses.
-        """
-        numbers = self._random.random((drafts, 1, len(self._levels.first)))
-        both: FloatArray = np.concatenate([numbers, 1.0 - numbers], axis=1)
-        return both.reshape(drafts * _COURSES, -1)
+            first = [move.pod for move in moves[again:] if move.pod not in dropped]
+            beginnings.append(Beginning(moves[:again], first, power, lean, late))
+        self._drafting.begin(drafts, beginnings)
 
     def _dropped(self) -> set[int]:
         """Some pods of the model, all of one or two nodes, or all."""
@@ -362,197 +184,15 @@ class _Search:
         if random.random() < _AFRESH:
             return set(order)
         if random.random() < _WHOLE_NODES:
-            nodes = {int(self._pods.node[order[at]]) for at in random.integers(len(order), size=2).tolist()}
-            return {pod for pod in order if int(self._pods.node[pod]) in nodes}
+            nodes = {self._nodes[order[at]] for at in random.integers(len(order), size=2).tolist()}
+            return {pod for pod in order if self._nodes[pod] in nodes}
         count = 1 + int(random.integers(min(_MOST_DROPPED, len(order))))
         return {order[at] for at in random.permutation(len(order))[:count].tolist()}
 
-    def _choose(self) -> tuple[IntArray, IntArray]:
-        """The next pod of each draft; drafts that have none left end, and begin anew."""
-        value = self._value.reshape(self._count, _COURSES, -1).mean(axis=1)
-        worth = np.where((self._refused == _OPEN) & ~self._late, value, 0.0)
-        exhausted = ~worth.any(axis=1)
-        again = exhausted & self._waits
-        if again.any():
-            self._waits[again] = False
-            self._late[again] = False
-            worth[again] = np.where(self._refused[again] == _OPEN, value[again], 0.0)
-            exhausted = ~worth.any(axis=1)
-        with np.errstate(divide="ignore"):
-            logarithm = np.log(worth)
-        noise = self._random.gumbel(size=worth.shape)
-        drawn = self._power[:, None] * logarithm + self._lean[:, None] * self._oversize + noise
-        pods = drawn.argmax(axis=1)
-        ended = exhausted | (self._in_vain > _MOST_REFUSED)
-        for draft, first in enumerate(self._first):
-            while first and not (self._refused[draft, first[-1]] == _OPEN and value[draft, first[-1]] > 0.0):
-                first.pop()
-            if first:
-                pods[draft] = first.pop()
-                ended[draft] = False
-        if ended.any():
-            self._weigh(np.flatnonzero(ended))
-            self._begin(np.flatnonzero(ended))
-        drafts = np.flatnonzero(~ended)
-        return drafts, pods[drafts]
-
-    def _which_hold(self, drafts: IntArray, pods: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The moves whose landings are acceptable, and (drafts, courses) where they land.
-
-        Their pods are gone from their nodes then, and not bound yet.
-        """
-        nodes = np.zeros((len(drafts), _COURSES), np.int64)
-        holds = np.ones(len(drafts), np.bool_)
-        asked = self._of.while_terminating[pods].nonzero()[0]
-        if len(asked):
-            lanes = self._lanes_of(drafts[asked])
-            of_lanes = np.repeat(pods[asked], _COURSES)
-            self._lanes.terminate(lanes, of_lanes)
-            only = ~self._of.once_gone[pods[asked]]
-            holds[asked], nodes[asked] = self._judge(drafts[asked], pods[asked], is_last=only)
-            self._lanes.terminate(lanes, of_lanes, -1)
-            drafts = drafts[holds]
-            pods = pods[holds]
-            nodes = nodes[holds]
-        lanes = self._lanes_of(drafts)
-        self._lanes.remove(lanes, np.repeat(pods, _COURSES))
-        holds = np.ones(len(drafts), np.bool_)
-        asked = self._of.once_gone[pods].nonzero()[0]
-        if len(asked):
-            every = np.ones(len(asked), np.bool_)
-            holds[asked], nodes[asked] = self._judge(drafts[asked], pods[asked], is_last=every)
-            back = drafts[~holds]
-            self._lanes.remove(self._lanes_of(back), np.repeat(pods[~holds], _COURSES), -1)
-        return drafts[holds], pods[holds], nodes[holds]
-
-    def _judge(self, drafts: IntArray, pods: IntArray, *, is_last: BoolArray) -> tuple[BoolArray, IntArray]:
-        """(drafts,) whether replacements may land on acceptable nodes only, in the lanes as they are.
-
-        And (drafts, courses) where they land, which counts where nothing else is asked of the move after it.
-        """
-        lanes = self._lanes_of(drafts)
-        of_lanes = np.repeat(pods, _COURSES)
-        sources = self._of.sources[of_lanes]
-        best = self._lanes.place(lanes, of_lanes)
-        self._placed += len(lanes)
-        at, landings = best.nonzero()
-        before = self._percent[lanes[at], sources[at]]
-        percent = self._percent[lanes[at], landings]
-        bad = ~self._levels.good(of_lanes[at], sources[at], before, landings, percent)
-        number = np.bincount(at, minlength=len(lanes))  # of nodes that are equally good
-        refused_by = np.where(number > 0, _OPEN, _NOWHERE)
-        refused_by[at[bad][::-1]] = landings[bad][::-1]  # the first of them counts
-        if self._of.draws:
-            self._preference[lanes] = self._preferences(len(drafts))
-        nodes = np.where(best, self._preference[lanes], -1.0).argmax(axis=1)
-        last = np.repeat(is_last, _COURSES)
-        worse = last & (refused_by == _OPEN)
-        worse[worse] = ~self._pays(lanes[worse], of_lanes[worse], sources[worse], nodes[worse])
-        refused_by[worse] = nodes[worse]
-        # What is refused in one course is refused.
-        refused = refused_by.reshape(-1, _COURSES).max(axis=1)
-        is_refused = refused != _OPEN
-        several = (number > 1).reshape(-1, _COURSES).any(axis=1)
-        late = is_last & ~is_refused & self._waits[drafts] & several
-        self._late[drafts[late], pods[late]] = True
-        self._refused[drafts[is_refused], pods[is_refused]] = refused[is_refused]
-        self._in_vain[drafts[is_refused]] += 1
-        return ~is_refused & ~late, nodes.reshape(-1, _COURSES)
-
-    def _pays(self, lanes: IntArray, pods: IntArray, sources: IntArray, nodes: IntArray) -> BoolArray:
-        """(lanes,) whether a move removes more excess than it brings to another hot node."""
-        pays = np.ones(len(lanes), np.bool_)
-        on_hot = np.flatnonzero(self._of.hot_number[nodes] >= 0)
-        if not len(on_hot):
-            return pays
-        pods = pods[on_hot]
-        left = sources[on_hot]
-        both = np.stack([left, nodes[on_hot]], axis=1)
-        before = self._percent[lanes[on_hot][:, None], both]
-        after = before.copy()
-        after[:, 0] -= self._relief[pods]
-        after[:, 1] += self._levels.brought(pods, nodes[on_hot])
-        hotness = self._levels.hotness
-        gained = (hotness.excess(both, before) - hotness.excess(both, after)).sum(axis=(1, 2))
-        need = hotness.above(left, before[:, 0])
-        still_hot = (before[:, 0] > hotness.hot_above[left] + NEGLIGIBLE) & hotness.resources[left]
-        ends = (still_hot & (self._relief[pods] >= need - NEGLIGIBLE)).any(axis=1)
-        enough = gained >= self._of.asked * self._pods.price[pods] - NEGLIGIBLE
-        pays[on_hot] = (gained > NEGLIGIBLE) & (ends | enough)
-        return pays
-
-    def _have_moved(self, drafts: IntArray, pods: IntArray, nodes: IntArray) -> None:
-        """See what moves change that were made in the lanes.
-
-        They are those of (moves,) drafts, in which there may be several, to (moves, courses) ``nodes``.
-        """
-        lanes = self._lanes_of(drafts)
-        sources = np.repeat(self._of.sources[pods], _COURSES)
-        landed = nodes.ravel()
-        np.subtract.at(self._percent, (lanes, sources), np.repeat(self._relief[pods], _COURSES, axis=0))
-        np.add.at(self._percent, (lanes, landed), self._levels.brought(np.repeat(pods, _COURSES), landed))
-        np.add.at(self._cost, drafts, self._pods.price[pods])
-        self._in_vain[drafts] = 0
-        self._refused[drafts, pods] = _NEVER
-        for draft, pod, where in zip(drafts.tolist(), pods.tolist(), nodes.tolist(), strict=True):
-            self._made[draft].append(_Landed(pod, tuple(where)))
-        self._spend(drafts, pods)
-        changed = np.concatenate([self._of.hot_number[sources], self._of.hot_number[landed]])
-        is_hot = changed >= 0
-        self._look_again(np.concatenate([lanes, lanes])[is_hot], changed[is_hot])
-
-    def _reopen(self, drafts: IntArray, pods: IntArray, nodes: IntArray) -> None:
-        """Let pods be tried again that a node refused which one of the moves leaves or joins.
-
-        There is one move in each of these drafts; ``nodes`` are (drafts, courses).
-        """
-        refused = self._refused[drafts]
-        again = (refused == _NOWHERE) | (refused == self._of.sources[pods][:, None])
-        for course in range(_COURSES):
-            again |= refused == nodes[:, course, None]
-        self._refused[drafts] = np.where(again, _OPEN, refused)
-
-    def _spend(self, drafts: IntArray, pods: IntArray) -> None:
-        """Count the moves for limits; where one is reached its other pods stay for good."""
-        limits = self._of.limits
-        if not len(limits.left):
-            return
-        counted = limits.members[:, pods].T  # (moves, limits)
-        np.subtract.at(self._left, drafts, counted)
-        reached = counted & (self._left[drafts] <= 0)
-        for at, limit in zip(*(rows.tolist() for rows in reached.nonzero()), strict=True):
-            self._refused[drafts[at], :-1][limits.members[limit]] = _NEVER
-
-    def _look_again(self, lanes: IntArray, hot_numbers: IntArray) -> None:
-        """Value the pods of one hot node in each lane anew."""
-        if not len(lanes):
-            return
-        pods = self._of.on[hot_numbers]  # (lanes, pods)
-        rows = self._pods.nodes[hot_numbers]
-        percent = self._percent[lanes, rows]
-        hotness = self._levels.hotness
-        relief = self._relief[pods]
-        now = hotness.excess(rows, percent).sum(axis=1)
-        left = hotness.excess(self._of.on_rows[hot_numbers], percent[:, None] - relief).sum(axis=2)
-        value = (now[:, None] - left) / self._price[pods]
-        need = hotness.above(rows, percent)
-        relieved = np.minimum(relief, need[:, None]).sum(axis=2)
-        still_hot = (percent > hotness.hot_above[rows] + NEGLIGIBLE) & hotness.resources[rows]
-        ends = (still_hot[:, None] & (relief >= need[:, None] - NEGLIGIBLE)).any(axis=2)
-        least = self._least[pods]
-        is_worth = (relieved >= least - NEGLIGIBLE) | (ends & (least < np.inf))
-        self._value[lanes[:, None], pods] = np.where(is_worth & (value > NEGLIGIBLE), value, 0.0)
-        self._value[lanes, self._none] = 0.0
-
     def _weigh(self, drafts: IntArray) -> None:
         """Keep drafts with the points that they leave; others begin with the best of them, or with these."""
-        hot = self._pods.nodes
-        percent = self._percent[self._lanes_of(drafts)][:, hot]
-        points = self._levels.excess(hot, percent) + POINTS_A_HOT_NODE * self._levels.times_hot(hot, percent)
-        mean = points.reshape(-1, _COURSES).mean(axis=1) + self._of.asked * self._cost[drafts]
-        left = max(1.0 - self._placed / self._max_placements, 0.0)
-        for number, of_draft in zip(drafts.tolist(), mean.tolist(), strict=True):
-            draft = Draft(round(of_draft, 6), tuple(self._made[number]))
+        left = max(1.0 - self._drafting.placed / self._max_placements, 0.0)
+        for draft in _made(self._drafting, drafts):
             earlier = self._ended.get(draft.order)
             self._in_a_row = 0 if earlier is None else self._in_a_row + 1
             if earlier is None or draft.points < earlier.points:

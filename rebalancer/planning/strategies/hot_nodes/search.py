@@ -53,7 +53,8 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.landing.landing_check import CoolerNode
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.drafts import POINTS_A_HOT_NODE, Drafts, can_be_drafted
+from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE
+from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
 _ROUNDS = 4  # of drafts, each of which goes on from the best plan so far, and the best is made a plan

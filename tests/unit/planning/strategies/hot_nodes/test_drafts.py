@@ -112,8 +112,7 @@ def test_a_pod_lands_in_a_lane_where_the_scheduler_places_it(seed: int, version:
         assert np.flatnonzero(lanes.place(lane, np.array([at]))[0]).tolist() == likely(placed)
 
 
-def drafts_of(inputs: PlanningInputs) -> tuple[Drafts, MovablePods]:
-    prepared = prepare(inputs)
+def drafts_of(prepared: PreparedInputs) -> tuple[Drafts, MovablePods]:
     pods = MovablePods(prepared, prepared.disruption, movable(prepared))
     asked = prepared.policy.planning.level.least_relief
     start = PlanBuilder(prepared, ())
@@ -125,7 +124,8 @@ def test_the_same_cluster_has_the_same_drafts_and_another_search_has_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drafts_module, "_PLACEMENTS", 2000)
-    found = [drafts_of(random_inputs(2, 0.65))[0].search((), number) for number in (0, 0, 1)]
+    prepared = prepare(random_inputs(2, 0.65))
+    found = [drafts_of(prepared)[0].search((), number) for number in (0, 0, 1)]
     assert found[0]
     assert found[0] == found[1] != found[2]
 
@@ -135,7 +135,7 @@ def test_drafts_move_no_more_than_limits_allow(monkeypatch: pytest.MonkeyPatch) 
     inputs = random_inputs(2, 0.65)
     limits = inputs.policy.limits.model_copy(update={"per_node": 2, "per_run": 9})
     policy = inputs.policy.model_copy(update={"limits": limits})
-    drafts, pods = drafts_of(replace(inputs, policy=policy))
+    drafts, pods = drafts_of(prepare(replace(inputs, policy=policy)))
     found = drafts.search((), 0)
     moves = [len(draft.order) for draft in found]
     assert max(moves) == 9
@@ -147,8 +147,9 @@ def test_drafts_move_no_more_than_limits_allow(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_draft_holds_when_it_is_made_a_plan() -> None:
     """Where no two nodes are equally good: each of its moves is accepted, and lands where it says."""
-    drafts, pods = drafts_of(random_inputs(1, 0.75))
-    start = PlanBuilder(drafts.prepared, ())
+    prepared = prepare(random_inputs(1, 0.75))
+    drafts, pods = drafts_of(prepared)
+    start = PlanBuilder(prepared, ())
     best = drafts.search((), 0)[0]
     assert best.moves
     certain = 0
@@ -159,6 +160,17 @@ def test_a_draft_holds_when_it_is_made_a_plan() -> None:
         assert set(move.nodes) <= set(landing.rows.tolist())
         certain += len(landing.rows) == 1
     assert certain > len(best.moves) / 2
+
+
+@rows("make", [lambda: loaded_inputs(102), lambda: random_inputs(0, 0.65), lambda: random_inputs(2, 0.65)])
+def test_a_draft_holds_where_nodes_are_equally_good(make: Callable[[], PlanningInputs]) -> None:
+    """Drafts are made again in as many courses as the plan follows before one of them is handed on."""
+    prepared = prepare(make())
+    drafts, pods = drafts_of(prepared)
+    builder = PlanBuilder(prepared, ())
+    for move in drafts.search((), 0)[0].moves:
+        assert builder.try_move(pods.candidates[move.pod]) is None
+    assert any(len(move.evaluation.landings().rows) > 1 for move in builder.moves)
 
 
 def tables_of(
