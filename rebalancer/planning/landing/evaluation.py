@@ -74,7 +74,8 @@ def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor)
 MAX_WAITING_CLASSES = 20
 
 
-_MAX_CELLS = 1_000_000  # placements kept, times nodes
+_MAX_CELLS = 100_000  # placements kept, times nodes: a tenth of a kilobyte each
+_FEWEST_KEPT = 100  # placements, on however many nodes
 
 
 class KnownPlacements:
@@ -83,7 +84,7 @@ class KnownPlacements:
     def __init__(self, nodes: int) -> None:
         self.asked = 0
         self.computed = 0
-        self._max_kept = max(_MAX_CELLS // max(nodes, 1), 1)
+        self._max_kept = max(_MAX_CELLS // max(nodes, 1), _FEWEST_KEPT)
         self._by_content: dict[tuple[Hashable, Hashable], list[Placement]] = {}
         # By id of the state, which needs no key of its content. The state is kept as well, so that no other
         # one can get its id.
