@@ -33,7 +33,13 @@ import urllib3
 import yaml
 
 from bench.measuring import ROOT, machine
-from bench.recorded_cluster import RecordedUse, WatchedLoads, scheduler_configuration, start_recorded
+from bench.recorded_cluster import (
+    RENEWAL_SECONDS,
+    RecordedUse,
+    WatchedLoads,
+    scheduler_configuration,
+    start_recorded,
+)
 from tests.e2e import assets, metrics
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane
@@ -136,8 +142,9 @@ def recorded_run(dump: Path, evictions: int, folder: Path) -> Run:
             document["scheduler"] = {"version": assets.MINOR, "file": str(configuration)}
             document["limits"]["perRun"] = evictions
             with metrics.served_metrics(control_plane, use.figures):
-                # To a scheduler that has just started all pods are new, and it counts what they request.
-                time.sleep(metrics.MEASURED_AFTER_SECONDS)
+                # To a scheduler that has just started all pods are new, and it counts what they request
+                # until figures that are renewed a while later show them.
+                time.sleep(metrics.MEASURED_AFTER_SECONDS + RENEWAL_SECONDS)
                 rebalancer = Rebalancer(folder / "run", control_plane.kubeconfig(), json.dumps(document))
                 run = measured_run(
                     rebalancer, folder / "state.json", lambda: use.hot(levels["cpu"], levels["memory"])

@@ -46,7 +46,7 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _PODS = "/api/v1/pods"
 _FOLLOWED_SECONDS = 0.3  # until what others have seen of a pod is seen here as well
 _WINDOW_SECONDS = 900.0
-_RENEWAL_SECONDS = 60.0  # load-watcher asks its source once a minute
+RENEWAL_SECONDS = 60.0  # load-watcher asks its source once a minute
 _NANO = 10**9
 
 
@@ -280,7 +280,7 @@ class WatchedLoads:
     def __call__(self) -> Mapping[str, Load]:
         with self._lock:
             elapsed = time.monotonic() - self._at
-            if elapsed >= _RENEWAL_SECONDS:
+            if elapsed >= RENEWAL_SECONDS:
                 share = min(elapsed / _WINDOW_SECONDS, 1.0)
                 current = self._use.loads()
                 for name, load in self._loads.items():
