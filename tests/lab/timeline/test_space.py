@@ -9,6 +9,7 @@ import yaml
 from rebalancer.errors import InputError
 from rebalancer.policy.hotness import HotRule
 from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy, to_yaml
+from rebalancer.policy.schema import LEVELS
 from rebalancer_lab.timeline.space import Point, read_space
 from tests.rows import rows
 
@@ -57,7 +58,9 @@ planning: {confidence: 0.99}
 
     assert space.policy({}).policy == today.policy
     planning = found.planning
-    assert (planning.min_gain, planning.partial_relief, planning.level.least_relief) == (15.0, False, 4.0)
+    careful = LEVELS[1]
+    assert planning.level == careful
+    assert (planning.min_gain, planning.partial_relief) == (careful.min_gain, careful.partial_relief)
     assert planning.confidence == 0.99  # which the policy names
     assert [rule["coolTo"] for rule in map(_written, found.hot_nodes.every_rule)] == [{"cpu": 50}, {"cpu": 0}]
 
