@@ -140,7 +140,8 @@ class Landing(Value, frozen=True):
     """A node the replacement may land on, and the chance of it.
 
     ``load`` is what this move alone does to the node if the replacement lands there: percent of allocatable
-    by resource, after the moves before it in the likeliest course of the plan.
+    by resource, after the moves before it in the likeliest course of the plan. It is empty for all but the
+    twenty likeliest nodes.
     """
 
     node: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 
 _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
+_MOST_LOADS = 20  # landings of a move of which it is said what they do to their nodes
 _WORTH_SAYING = 0.005  # the chance below which a drawback of a landing would be said to be 0 %
 
 
@@ -238,18 +239,24 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfte
 def possible_landings(
     prepared: PreparedInputs,
     landings: LandingDistribution,
-    load_of: Mapping[str, dict[str, Change]] | None = None,
+    changes: Callable[[Sequence[int]], Sequence[dict[str, Change]]] | None = None,
 ) -> tuple[Landing, ...]:
-    """Where a replacement may land, the likeliest node first; ``load_of`` is what it does to each node."""
+    """Where a replacement may land, the likeliest node first.
+
+    ``changes`` gives what it does to some of the nodes of ``landings``, by their indices there; it is asked
+    about the likeliest ones only.
+    """
     names = prepared.inputs.snapshot.nodes.names
-    pairs = sorted(
-        (pair for pair in zip(landings.rows.tolist(), landings.chance.tolist(), strict=True) if pair[1]),
-        key=lambda pair: (-pair[1], names[pair[0]]),
+    chances = landings.chance.tolist()
+    nodes = [names[row] for row in landings.rows.tolist()]
+    order = sorted(
+        (at for at, chance in enumerate(chances) if chance), key=lambda at: (-chances[at], nodes[at])
     )
-    load_of = load_of or {}
+    likeliest = order[:_MOST_LOADS]
+    load_of = dict(zip(likeliest, changes(likeliest), strict=True)) if changes is not None else {}
     return tuple(
-        Landing(node=names[row], probability=round(chance, CHANCE_DIGITS), load=load_of.get(names[row], {}))
-        for row, chance in pairs
+        Landing(node=nodes[at], probability=round(chances[at], CHANCE_DIGITS), load=load_of.get(at, {}))
+        for at in order
     )
 
 
@@ -278,17 +285,18 @@ def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> 
     gain = by_resource(names, move.evaluation.gain)
     shown = gain or {"cpu": 0.0}
     effect = move.effect
-    landings = move.evaluation.landings()
-    nodes = [prepared.nodes.names[row] for row in landings.rows.tolist()]
-    load_of = dict(zip(nodes, _changes(names, effect.before, effect.after, shown), strict=True))
     (from_load,) = _changes(names, effect.source_before[None], effect.source_after[None], shown)
+
+    def changes(landings: Sequence[int]) -> list[dict[str, Change]]:
+        return _changes(names, effect.before[landings], effect.after[landings], shown)
+
     load = prepared.inputs.load
     pod_class = prepared.pods.class_of(candidate.row)
     other = candidate.wish.makes_room_for
     return Move(
         pod=prepared.eviction.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
-        landings=possible_landings(prepared, landings, load_of),
+        landings=possible_landings(prepared, move.evaluation.landings(), changes),
         from_load=from_load,
         gain=gain,
         wave=move.wave,

@@ -165,7 +165,12 @@ def _move_columns(lines: Lines, shared: str) -> list[Column]:
 
     def others(move: Move) -> tuple[str, str]:
         less_likely = [landing for landing in move.landings if landing is not move.likeliest]
-        shown = [" ".join((_landing(landing), loads(landing.load, move).plain)) for landing in less_likely]
+        shown = [
+            " ".join((_landing(landing), loads(landing.load, move).plain))
+            if landing.load
+            else _landing(landing)
+            for landing in less_likely
+        ]
         return ", ".join(shown), "dim"
 
     def gain(move: Move) -> tuple[str, str]:

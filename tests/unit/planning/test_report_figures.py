@@ -8,8 +8,10 @@ from bench.random_clusters import random_inputs
 from rebalancer.planning.explanation import PodExplanation
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.subjects import Subject
+from tests.builders import a_node
 from tests.conftest import some_of
 from tests.rows import rows
+from tests.unit.planning.builders import a_workload, planning_inputs
 
 SEEDS = range(6)
 
@@ -45,3 +47,14 @@ def test_the_scores_of_a_move_are_those_of_its_moment_and_explain_its_chances(se
         assert tables[move.pod.uid] == explained.table
         best = max(node.total for node in explained.table.nodes)
         assert any(node.total == best and node.probability for node in explained.table.nodes)
+
+
+def test_of_many_landings_the_likeliest_alone_say_what_they_do_to_their_nodes() -> None:
+    nodes = [a_node(f"node-{number:02}", cpu=10) for number in range(30)]
+    workloads = [a_workload("large", ["node-00"], cpu="2"), a_workload("rest", ["node-00"], cpu="7")]
+    plan = Planner(planning_inputs(nodes, workloads)).plan()
+
+    landings = plan.moves[0].landings
+    assert len(landings) > 20
+    assert [bool(landing.load) for landing in landings] == [True] * 20 + [False] * (len(landings) - 20)
+    assert landings[0].load["cpu"].after > landings[0].load["cpu"].before
