@@ -74,7 +74,7 @@ def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor)
 MAX_WAITING_CLASSES = 20
 
 
-_MAX_CELLS = 100_000  # placements kept, times nodes: a tenth of a kilobyte each
+_MAX_CELLS = 300_000  # placements kept, times nodes: a tenth of a kilobyte each
 _FEWEST_KEPT = 100  # placements, on however many nodes
 
 
@@ -93,7 +93,7 @@ class KnownPlacements:
     def of(
         self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
     ) -> list[Placement]:
-        """The placements after an eviction of this kind; ``asked`` counts them once between two moves."""
+        """The placements after an eviction of this kind; ``asked`` counts them once while they are kept."""
         key = id(state), kind
         cached = self._since_move.get(key)
         if cached is not None:

@@ -365,7 +365,7 @@ class LandingCheck:
                 elif self._hotness.was_hot[row] and not (
                     isinstance(purpose, CoolerNode) and purpose.relieves
                 ):
-                    is_hot = "is hot" if self._hotness.hot[row] else "was hot when this run began"
+                    is_hot = "is hot" if self._hotness.hot[row] else "was hot in this run"
                     limit = f"; it {is_hot}, and may be filled up to {max_percent[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
         objection = purpose.objection(landings, at)

@@ -56,6 +56,6 @@ def test_no_move_holds_that_would_fill_a_node_which_was_hot_when_its_plan_was_ma
     before = a_replanner(a_cluster("2500m"), again)
     never_hot = a_replanner(again, again)
 
-    words = "b would be at 71.0 % cpu; it was hot when this run began, and may be filled up to 65.0 % only"
+    words = "b would be at 71.0 % cpu; it was hot in this run, and may be filled up to 65.0 % only"
     assert words in before.validate([move], Progress(left=[move]))[move.pod.uid]
     assert never_hot.validate([move], Progress(left=[move]))[move.pod.uid] == move

@@ -144,6 +144,8 @@ class _Limits:
         self.members: BoolArray = np.zeros((len(binding), len(pods.candidates)), np.bool_)
         for row, group in enumerate(binding):
             self.members[row, members[group]] = True
+        # (pods,) those that a limit keeps which is used up before any move
+        self.keep: BoolArray = self.members[self.left == 0].any(axis=0)
 
 
 class DraftStart:
@@ -174,6 +176,7 @@ class DraftStart:
         self.draws = not state.classes.release.has(HEAP_TIES)  # anew among equal nodes, for each pod
         self.tables = LaneTables(state, lane_pods, self._certain_scheduler)
         self.may_move = self.tables.is_known & (self.while_terminating | self.once_gone)
+        self.may_move &= ~self.limits.keep
         self.may_move[[at for at, pod in enumerate(pods.candidates) if pod.row in builder.moved]] = False
         count = np.bincount(pods.node, minlength=len(pods.nodes))
         # (hot nodes, most pods of one) the pods of each; where there are fewer, a number that is no pod's

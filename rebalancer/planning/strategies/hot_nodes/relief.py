@@ -142,9 +142,8 @@ class RaisedLimits:
         ] = {}  # besides, by limits that were lifted together
         # (nodes of ``pods``,)
         self._is_hot = prepared.hotness.hot[pods.nodes]
-        # (the same,) no limit would make those cool that no eviction cools
-        unreachable = out_of_reach(prepared.inputs, prepared.hotness)[pods.nodes].any(axis=1)
-        self._within_reach = self._is_hot & ~unreachable
+        # (the same,) no limit would make the others cool, which no eviction cools
+        self._within_reach = ~out_of_reach(prepared.inputs, prepared.hotness)[pods.nodes].any(axis=1)
 
     def sentence(self) -> str:
         """What the most useful of the binding limits would give; empty when none binds or helps."""
@@ -229,5 +228,5 @@ class RaisedLimits:
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))
-        within_reach = left[self._within_reach]
-        return _Estimate(float(within_reach.sum()), int(np.count_nonzero(within_reach <= 0)), words)
+        is_cool = self._is_hot & self._within_reach & (left <= 0)
+        return _Estimate(float(left[self._within_reach].sum()), int(np.count_nonzero(is_cool)), words)

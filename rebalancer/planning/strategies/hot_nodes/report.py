@@ -204,8 +204,8 @@ def _hottest(prepared: PreparedInputs, before: FloatArray, after: FloatArray) ->
 
 
 def _excess(prepared: PreparedInputs, percent: FloatArray) -> float:
-    """Points above coolTo, over hot nodes and the resources in which they are hot."""
-    rows = np.flatnonzero(prepared.hotness.hot).tolist()
+    """Points above coolTo, over the nodes that are or were hot in this run, and in what they were."""
+    rows = np.flatnonzero(prepared.hotness.was_hot).tolist()
     return float(sum(float(prepared.hotness.excess(row, percent[row]).sum()) for row in rows))
 
 

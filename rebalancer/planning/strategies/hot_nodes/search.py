@@ -70,7 +70,7 @@ _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever the level
 
 _NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
-_NO_LESS_HEAT = "another hot node would be that much warmer"
+_NO_LESS_HEAT = "another node that is hot, or was in this run, would be that much warmer"
 _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
 # Reasons that later moves may remove: a landing has cooled down, or room has become free.
 _DEPENDS_ON_MOVES = frozenset({Reason.NO_BETTER_LANDING, Reason.NO_LANDING, Reason.ROOM_TAKEN, Reason.BUDGET})

@@ -15,8 +15,9 @@ from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, RunSoFar
 from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies.hot_nodes import drafts as drafts_module
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
@@ -143,6 +144,31 @@ def test_drafts_move_no_more_than_limits_allow(monkeypatch: pytest.MonkeyPatch) 
         sources = Counter(pods.candidates[pod].source for pod in draft.order)
         assert max(sources.values()) <= 2
         assert len(set(draft.order)) == len(draft.order)
+
+
+def limited(inputs: PlanningInputs, **limits: int) -> PlanningInputs:
+    changed = inputs.policy.limits.model_copy(update=limits)
+    return replace(inputs, policy=inputs.policy.model_copy(update={"limits": changed}))
+
+
+def test_drafts_move_no_pod_that_a_limit_keeps_which_is_used_up() -> None:
+    inputs = random_inputs(1, 0.65)
+    made = tuple(Planner(limited(inputs, per_run=10, per_node=2)).plan().moves)
+    prepared = Planner(limited(inputs, per_run=30, per_node=2), RunSoFar(made=made)).prepared
+    used_up = {node for node, number in Counter(move.from_node for move in made).items() if number == 2}
+    assert used_up
+    drafts, pods = drafts_of(prepared)
+    found = drafts.search((), 0)
+    left = {prepared.nodes.names[pods.candidates[pod].source] for draft in found for pod in draft.order}
+    assert left
+    assert not left & used_up
+
+
+def test_there_are_no_drafts_once_the_run_may_move_no_more() -> None:
+    inputs = limited(random_inputs(1, 0.65), per_run=2)
+    made = tuple(Planner(inputs).plan().moves)
+    drafts, _ = drafts_of(Planner(inputs, RunSoFar(made=made)).prepared)
+    assert not drafts.lead_somewhere
 
 
 def test_a_draft_holds_when_it_is_made_a_plan() -> None:

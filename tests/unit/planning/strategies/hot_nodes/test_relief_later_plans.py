@@ -44,7 +44,20 @@ def test_a_node_that_the_run_has_cooled_is_filled_again_only_where_that_pays(
     assert moved(plan_of(inputs)) == {"web-0": "b"}
     assert moved(later) == ({"web-0": "b"} if pays else {})
     assert [node.name for node in later.nodes if node.hot] == ["a"]
-    assert pays or because(later, "web-0") == "another hot node would be that much warmer"
+    assert (
+        pays
+        or because(later, "web-0")
+        == "another node that is hot, or was in this run, would be that much warmer"
+    )
+
+
+def test_the_benefit_of_a_later_plan_counts_what_it_adds_to_nodes_that_the_run_has_cooled() -> None:
+    """a loses 20 points, and b, which is not hot any more, gets 10."""
+    benefit = plan_of(one_landing(90), B_WAS_HOT).benefit
+
+    assert benefit is not None
+    assert (benefit.excess.before, benefit.excess.after) == (35.0, 25.0)
+    assert (benefit.hot_nodes.before, benefit.hot_nodes.after) == (1, 0)
 
 
 def test_a_node_that_the_run_has_cooled_takes_pods_up_to_its_cool_to() -> None:
@@ -85,7 +98,7 @@ def test_what_is_looked_at_again_is_held_to_what_was_hot_when_the_run_began(
     verdict = Planner(inputs, so_far).recheck([move])[move.pod.uid]
 
     assert isinstance(verdict, Move) == holds
-    words = "b would be at 70.0 % cpu; it was hot when this run began, and may be filled up to 65.0 % only"
+    words = "b would be at 70.0 % cpu; it was hot in this run, and may be filled up to 65.0 % only"
     assert holds or words in str(verdict)
 
 
