@@ -335,10 +335,12 @@ class LoadWatcher:
                 "metadata": {"dataCenter": ""},
             }
         # start and end are the true window, although load-watcher always calls its duration 15m
-        start = int(end - self.averaging_seconds)
+        # Whole seconds: rounded up, a figure is never older than what happened before it.
+        start = math.ceil(end - self.averaging_seconds)
+        last = math.ceil(end)
         return {
-            "timestamp": int(end),
-            "window": {"duration": "15m", "start": start, "end": int(end)},
+            "timestamp": last,
+            "window": {"duration": "15m", "start": start, "end": last},
             "source": "Prometheus",
             "data": {"NodeMetricsMap": entries},
         }
