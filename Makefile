@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # The demo has a small environment of its own, without what development needs; where that is, it serves as well.
 DEMO := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 WORKERS ?= auto
+# A test that hangs ends its worker, with the stacks of its threads.
+NO_HANG := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 # Tests that wait most of the time: more of them than there are cores, and not those that take longest last.
 E2E_WORKERS ?= 4
 
@@ -16,11 +18,11 @@ demo: $(DEMO)/.installed
 	@$(DEMO)/bin/rebalancer demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(NO_HANG) $(ARGS)
 
 # The properties alone, and tests with many cases that are alike, with all of them; `make test` tries one in sixteen.
 properties: $(STAMP)
-	REBALANCER_ALL_EXAMPLES=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "hypothesis or many_cases" $(ARGS)
+	REBALANCER_ALL_EXAMPLES=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(NO_HANG) -m "hypothesis or many_cases" $(ARGS)
 
 # The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, of
 # Kubernetes MINOR (1.34, 1.36 or 1.38). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).

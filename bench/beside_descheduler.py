@@ -10,7 +10,7 @@ pods. The descheduler is built once from the module proxy, of the version with w
 compared. Each figure is that of the whole process; medians count, since the two share the machine with
 whatever else runs there, and its load stands beside them.
 
-What each would evict is said first. A dry run of v0.36.0 decides by a copy of the cluster that it fills in
+It says first what each would evict. A dry run of v0.36.0 decides by a copy of the cluster that it fills in
 the background and does not wait for: where it has seen no pod on any node by then, it evicts none.
 
 With ``--runs`` each makes a real run of its own server, filled alike, which now has controllers, a scheduler

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A property recorded under this name is a line of the summary at the end of all tests, whoever ran the test.
 SUMMARY = "summary"
@@ -78,8 +78,13 @@ def some_of(cases: Sequence[_Case]) -> Sequence[_Case]:
     return cases if ALL_EXAMPLES else cases[::_SHARE_OF_EXAMPLES]
 
 
-# A timed assertion is a defect: how long an example takes depends on what else the machine does.
-settings.register_profile("rebalancer", deadline=None, max_examples=examples(100))
+# A timed assertion is a defect: how long an example takes, or making one, depends on the rest of the machine.
+settings.register_profile(
+    "rebalancer",
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("rebalancer")
 
 

@@ -435,8 +435,10 @@ def find_hot_nodes(
                 continue
             column = levels.names.index(resource)
             hot_in_run[node, column] = True
-            # A rule by score, or by a mean that has moved, may set no level or a higher one by now.
-            levels.cool_to[node, column] = min(levels.cool_to[node, column], level)
+            # A rule by score, or by a mean that has moved, may set no level or a higher one by now. That of a
+            # node which is hot again is the one that its reason names.
+            if not levels.resources[node, column]:
+                levels.cool_to[node, column] = min(levels.cool_to[node, column], level)
     return Hotness(
         hot=hot,
         resources=levels.resources,

@@ -207,7 +207,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class RunSoFar(msgspec.Struct, frozen=True, eq=False):
-    """What a run has found, moved and tainted by the time it plans; nothing before its first plan."""
+    """Which nodes were hot, and what a run has moved and tainted, by the time it plans: at first nothing."""
 
     # As runs remember them: figures may not show them yet. Of moves that its state holds, nothing.
     moved: tuple[PastMove, ...] = ()

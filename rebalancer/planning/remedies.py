@@ -548,9 +548,8 @@ def _raised(context: EvictionContext, row: PodRow, key: str) -> int | None:
     return value + 1 if isinstance(value, int) else None
 
 
-_attribute = functools.cache(
-    to_snake
-)  # of a policy's field, by its name in YAML; asked for every pod that stays
+# Of a policy's field, by its name in YAML; asked for every pod that stays.
+_attribute = functools.cache(to_snake)
 
 
 def _confidence(context: EvictionContext, _row: PodRow, _refusal: NotMoved) -> Sequence[Remedy]:

@@ -51,7 +51,7 @@ from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 
 _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
-_MOST_LOADS = 20  # landings of a move of which it is said what they do to their nodes
+_MOST_LOADS = 20  # landings of a move whose nodes' loads the plan gives
 _WORTH_SAYING = 0.005  # the chance below which a drawback of a landing would be said to be 0 %
 
 
@@ -243,8 +243,8 @@ def possible_landings(
 ) -> tuple[Landing, ...]:
     """Where a replacement may land, the likeliest node first.
 
-    ``changes`` gives what it does to some of the nodes of ``landings``, by their indices there; it is asked
-    about the likeliest ones only.
+    ``changes`` gives what the replacement does to some of the nodes of ``landings``, by their indices there;
+    it is asked about the likeliest ones only.
     """
     names = prepared.inputs.snapshot.nodes.names
     chances = landings.chance.tolist()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ports
+from tests.forked import PROCESSES
 
 _OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -18,7 +19,7 @@ def _ports(count: int) -> list[int]:
 
 
 def test_processes_that_ask_at_the_same_time_get_different_ports() -> None:
-    with ProcessPoolExecutor(4) as processes:
+    with ProcessPoolExecutor(4, PROCESSES) as processes:
         given = [port for of_process in processes.map(_ports, [50] * 4) for port in of_process]
 
     assert len(set(given)) == len(given) == 200

@@ -164,14 +164,12 @@ def _move_columns(lines: Lines, shared: str) -> list[Column]:
         return node
 
     def others(move: Move) -> tuple[str, str]:
-        less_likely = [landing for landing in move.landings if landing is not move.likeliest]
-        shown = [
-            " ".join((_landing(landing), loads(landing.load, move).plain))
-            if landing.load
-            else _landing(landing)
-            for landing in less_likely
-        ]
-        return ", ".join(shown), "dim"
+        less_likely = (landing for landing in move.landings if landing is not move.likeliest)
+        return ", ".join(other(landing, move) for landing in less_likely), "dim"
+
+    def other(landing: Landing, move: Move) -> str:
+        load = f" {loads(landing.load, move).plain}" if landing.load else ""
+        return f"{_landing(landing)}{load}"
 
     def gain(move: Move) -> tuple[str, str]:
         """The gain in points, or the strategy of a move that is for something else."""

@@ -144,6 +144,14 @@ def cpu_seen(document: Any, node: str) -> float:
     return float(next(row["value"] for row in rows if (row["type"], row["operator"]) == ("CPU", "AVG")))
 
 
+def test_a_figure_of_load_watcher_is_never_older_than_what_happened_before_it() -> None:
+    clock = StillClock()
+    clock.advance(0.4)
+    sandbox = Sandbox(a_recorded_cluster(), controllers=False, clock=clock)
+    assert sandbox.watcher()()["window"]["end"] == int(clock()) + 1
+    sandbox.stop()
+
+
 def test_a_lagging_load_watcher_still_shows_the_load_of_then() -> None:
     clock = StillClock()
     sandbox = Sandbox(a_recorded_cluster(), controllers=False, clock=clock)

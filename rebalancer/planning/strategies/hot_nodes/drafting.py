@@ -145,7 +145,7 @@ class _Limits:
         for row, group in enumerate(binding):
             self.members[row, members[group]] = True
         # (pods,) those that a limit keeps which is used up before any move
-        self.keep: BoolArray = self.members[self.left == 0].any(axis=0)
+        self.used_up: BoolArray = self.members[self.left == 0].any(axis=0)
 
 
 class DraftStart:
@@ -160,7 +160,7 @@ class DraftStart:
         asked: float,
     ) -> None:
         """``least`` are (pods,) points without which moving a pod never pays, ``asked`` those of a unit."""
-        self._prepared = prepared
+        self.prepared = prepared
         self.pods = pods
         self.asked = asked
         self.levels = _Levels(prepared, pods, builder)
@@ -176,7 +176,7 @@ class DraftStart:
         self.draws = not state.classes.release.has(HEAP_TIES)  # anew among equal nodes, for each pod
         self.tables = LaneTables(state, lane_pods, self._certain_scheduler)
         self.may_move = self.tables.is_known & (self.while_terminating | self.once_gone)
-        self.may_move &= ~self.limits.keep
+        self.may_move &= ~self.limits.used_up
         self.may_move[[at for at, pod in enumerate(pods.candidates) if pod.row in builder.moved]] = False
         count = np.bincount(pods.node, minlength=len(pods.nodes))
         # (hot nodes, most pods of one) the pods of each; where there are fewer, a number that is no pod's
@@ -194,7 +194,7 @@ class DraftStart:
 
     def _certain_scheduler(self, pod_class: int) -> Scheduler | None:
         """The scheduler of a class, where it sees the load of the nodes in one way only."""
-        views = self._prepared.schedulers.views(pod_class)
+        views = self.prepared.schedulers.views(pod_class)
         return views[0] if len(views) == 1 else None
 
 
@@ -235,8 +235,8 @@ class Drafting:
         self._percent = np.tile(self._levels.first, (lanes, 1, 1))
         self._value = np.zeros((lanes, pods + 1))
         self._preference = np.zeros((lanes, len(self._levels.first)))  # of nodes that are equally good
-        for node in range(len(self._pods.nodes)):
-            self._look_again(np.zeros(1, np.int64), np.array([node]))
+        every = np.arange(len(self._pods.nodes))
+        self._look_again(np.zeros_like(every), every)
         self._first_value = self._value[0].copy()
 
     def begin(self, drafts: IntArray, beginnings: Sequence[Beginning]) -> None:
@@ -363,7 +363,7 @@ class Drafting:
     def _judge(self, drafts: IntArray, pods: IntArray, *, is_last: BoolArray) -> tuple[BoolArray, IntArray]:
         """(drafts,) whether replacements may land on acceptable nodes only, in the lanes as they are.
 
-        And (drafts, courses) where they land, which counts where nothing else is asked of the move after it.
+        And (drafts, courses) where they land, which counts where this is the last that decides on the move.
         """
         lanes = self._lanes_of(drafts)
         of_lanes = np.repeat(pods, self._courses)

@@ -20,15 +20,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
 from rebalancer.planning.strategies.hot_nodes.drafting import Beginning, Drafting, DraftStart, Landed
-from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
 
 _DRAFTS = 64  # that are made side by side
 _COURSES = 2  # of each
-_MORE_COURSES = 8  # of those that are made once more
 _PLACEMENTS = 45_000  # of one search, on nodes that are few enough
 _PLACEMENTS_A_POD = 300  # that may move
 _CELLS = 2_250_000  # placements times nodes
@@ -71,24 +68,12 @@ def can_be_drafted(pods: int, nodes: int) -> bool:
 class Drafts:
     """Drafts plans that go on from a builder."""
 
-    def __init__(
-        self,
-        prepared: PreparedInputs,
-        pods: MovablePods,
-        builder: PlanBuilder,
-        least: FloatArray,
-        asked: float,
-    ) -> None:
-        """``least`` are (pods,) points without which moving a pod never pays, ``asked`` those of a unit."""
-        self._ensure_wanted = prepared.options.ensure_wanted
-        self._start = DraftStart(prepared, pods, builder, least, asked)
-        movable = int(np.count_nonzero(self._start.may_move))
-        self._placements = min(_affordable(len(prepared.nodes)), _PLACEMENTS_A_POD * movable)
-
-    @property
-    def lead_somewhere(self) -> bool:
-        """Whether drafts can move any of the pods."""
-        return bool(self._start.may_move.any())
+    def __init__(self, start: DraftStart) -> None:
+        self._start = start
+        self._ensure_wanted = start.prepared.options.ensure_wanted
+        movable = int(np.count_nonzero(start.may_move))
+        affordable = _affordable(len(start.prepared.nodes))
+        self._placements = min(affordable, _PLACEMENTS_A_POD * movable)
 
     def search(self, order: Sequence[int], number: int) -> list[Draft]:
         """The best drafts that the search of a ``number`` comes to from a plan, the best first.
@@ -105,7 +90,7 @@ class Drafts:
 
     def _once_more(self, drafts: Sequence[Draft], random: np.random.Generator) -> list[Draft]:
         """What becomes of drafts in more courses, the best first."""
-        drafting = Drafting(self._start, len(drafts), _MORE_COURSES, random)
+        drafting = Drafting(self._start, len(drafts), MAX_SCENARIOS, random)
         every = np.arange(len(drafts))
         drafting.begin(every, [Beginning((), draft.order, _POWERS[-1]) for draft in drafts])
         while drafting.goes_on.any():

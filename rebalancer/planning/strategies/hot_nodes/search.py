@@ -53,7 +53,7 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.landing.landing_check import CoolerNode
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE
+from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE, DraftStart
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
@@ -137,8 +137,8 @@ class ReliefSearch:
         """What drafts plans from here; None where drafts can move none of the pods, or afford too little."""
         if not can_be_drafted(len(self.pods.candidates), self.nodes):
             return None
-        drafts = Drafts(self._prepared, self.pods, self.start, self.least, self.asked)
-        return drafts if drafts.lead_somewhere else None
+        start = DraftStart(self._prepared, self.pods, self.start, self.least, self.asked)
+        return Drafts(start) if start.may_move.any() else None
 
     def best_draft(self, drafts: Drafts, best: RankedPlan, rounds: Iterable[int]) -> RankedPlan:
         """The best of a plan and those that are drafted from it, in rounds of these numbers."""

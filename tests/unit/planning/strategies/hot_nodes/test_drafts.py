@@ -20,8 +20,10 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies.hot_nodes import drafts as drafts_module
+from rebalancer.planning.strategies.hot_nodes.drafting import DraftStart
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
+from rebalancer.planning.strategies.hot_nodes.search import ReliefSearch
 from rebalancer.planning.taints import EMPTIED, HOT
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
@@ -118,7 +120,7 @@ def drafts_of(prepared: PreparedInputs) -> tuple[Drafts, MovablePods]:
     asked = prepared.policy.planning.level.least_relief
     start = PlanBuilder(prepared, ())
     least = pods.least(asked, pods.percent(start))
-    return Drafts(prepared, pods, start, least, asked), pods
+    return Drafts(DraftStart(prepared, pods, start, least, asked)), pods
 
 
 def test_the_same_cluster_has_the_same_drafts_and_another_search_has_others(
@@ -167,8 +169,9 @@ def test_drafts_move_no_pod_that_a_limit_keeps_which_is_used_up() -> None:
 def test_there_are_no_drafts_once_the_run_may_move_no_more() -> None:
     inputs = limited(random_inputs(1, 0.65), per_run=2)
     made = tuple(Planner(inputs).plan().moves)
-    drafts, _ = drafts_of(Planner(inputs, RunSoFar(made=made)).prepared)
-    assert not drafts.lead_somewhere
+    prepared = Planner(inputs, RunSoFar(made=made)).prepared
+    pods = MovablePods(prepared, prepared.disruption, movable(prepared))
+    assert ReliefSearch(prepared, pods, PlanBuilder(prepared, ())).drafts() is None
 
 
 def test_a_draft_holds_when_it_is_made_a_plan() -> None:

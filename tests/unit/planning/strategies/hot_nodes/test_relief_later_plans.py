@@ -68,6 +68,16 @@ def test_a_node_that_is_hot_again_is_relieved_by_a_later_plan() -> None:
     assert moved(plan_of(one_landing(90, cpu_of_b=50), RunSoFar(hot={"a": {"cpu": 65.0}}))) == {"web-0": "b"}
 
 
+def test_a_node_that_is_hot_again_has_the_level_that_its_reason_names() -> None:
+    """What the rules say of it now, and not what they said when the run began."""
+    (node,) = (
+        node for node in plan_of(one_landing(90), RunSoFar(hot={"a": {"cpu": 40.0}})).nodes if node.hot
+    )
+
+    assert node.levels["cpu"].cool_to == 65.0
+    assert node.because == ("cpu 90.0 %: hot above 80 %, cool at 65 %",)
+
+
 def test_each_plan_hands_on_which_nodes_were_hot_in_the_run() -> None:
     inputs = one_landing(90)
 
