@@ -9,25 +9,29 @@ lane, and one call computes for all lanes:
     lane 2   api-2, web-1 moved     places db-0: no node has room
 
 What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results change with
-every move lanes compute four: room and its score, balance, topology spread and affinity. They do not place a
-class that another such plugin concerns, nor one for which the scheduler looks at a sample of the nodes only.
-Formulas that hold for any number of lanes are those of the plugins. The others are written here again, and
-checked twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a test
-compares further ones along random moves.
+every move lanes compute six: room and its score, balance, topology spread and affinity, the pods of a node,
+and Trimaran's TargetLoadPacking. They do not place a class that another such plugin concerns, nor one for
+which the scheduler looks at a sample of the nodes only. Formulas that hold for any number of lanes are those
+of the plugins. The others are written here again, and checked twice: a class counts as known only if its
+first placement is the one of its ``Scheduler``, and a test compares further ones along random moves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
+from rebalancer.cluster.nodes import PODS_COLUMN
 from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.lane_counts import Cells, Counts, Slot, stack
 from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from rebalancer.scheduling.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
@@ -35,7 +39,9 @@ from rebalancer.scheduling.plugins.node_resources.balanced_allocation import (
 )
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource
+from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode, capacity_score
 from rebalancer.scheduling.plugins.pod_topology_spread import HOSTNAME, PodTopologySpread
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPacking
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
 
@@ -43,7 +49,14 @@ _ANY_AMOUNT = -(1 << 60)  # of a resource of which no room is needed
 _LOWEST = -(1 << 60)
 _HIGHEST = 1 << 60
 _COMPUTED: frozenset[type[Plugin]] = frozenset(
-    {NodeResourcesFit, NodeResourcesBalancedAllocation, PodTopologySpread, InterPodAffinity}
+    {
+        NodeResourcesFit,
+        NodeResourcesBalancedAllocation,
+        PodTopologySpread,
+        InterPodAffinity,
+        PodCapacityOfNode,
+        TargetLoadPacking,
+    }
 )
 _CPU_AND_MEMORY = ("cpu", "memory")
 
@@ -51,21 +64,13 @@ _CPU_AND_MEMORY = ("cpu", "memory")
 class LanePod(msgspec.Struct, frozen=True):
     """A pod that may leave its node in a lane."""
 
-    leaving: int  # its class
+    row: PodRow
     replacement: int  # the class of the pod that comes back
     source: NodeRow
 
 
 class _UnknownError(Exception):
     """A class has something that lanes do not compute."""
-
-
-class _Slot(msgspec.Struct, frozen=True, eq=False):
-    """Counts that a class looks at: (nodes,) their cells, and what the counts mean there."""
-
-    cells: IntArray
-    weight: int = 0  # of an affinity
-    constraint: DomainCounter | None = None
 
 
 class _Formulas(msgspec.Struct, frozen=True):
@@ -76,17 +81,35 @@ class _Formulas(msgspec.Struct, frozen=True):
     # Whether what is requested before counts, and column and whether defaults count of each resource.
     balance: tuple[bool, tuple[tuple[int, bool], ...]] | None = None
     affinity: bool | None = None  # whether the range of its scores always holds 0
+    packing: TargetLoadPacking | None = None
 
     def joined(self, other: _Formulas) -> _Formulas | None:
         """These and the formulas of another class; None where they differ."""
-        pairs = ((self.fit, other.fit), (self.balance, other.balance), (self.affinity, other.affinity))
-        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
-            return None
-        return _Formulas(
-            other.fit if self.fit is None else self.fit,
-            other.balance if self.balance is None else self.balance,
-            other.affinity if self.affinity is None else self.affinity,
-        )
+        joined = dict[str, Any]()
+        for name in self.__struct_fields__:
+            mine = getattr(self, name)
+            others = getattr(other, name)
+            if mine is not None and others is not None and mine != others:
+                return None
+            joined[name] = others if mine is None else mine
+        return _Formulas(**joined)
+
+
+class _ComparedScores:
+    """Static scores of a class that depend on which nodes are feasible; each result is kept."""
+
+    def __init__(self, scores: RawScores) -> None:
+        self.raw = scores.raw  # (nodes,)
+        self._scores = scores
+        self._by_extremes: dict[tuple[int, int], IntArray] = {}
+
+    def weighted(self, smallest: int, largest: int) -> IntArray:
+        """(nodes,) where those are the extremes of the feasible nodes."""
+        extremes = smallest, largest
+        if extremes not in self._by_extremes:
+            scores = self._scores
+            self._by_extremes[extremes] = scores.weight * scores.plugin.normalize(self.raw, smallest, largest)
+        return self._by_extremes[extremes]
 
 
 class _Parts(msgspec.Struct, frozen=True, eq=False):
@@ -101,54 +124,16 @@ class _Parts(msgspec.Struct, frozen=True, eq=False):
     fit_weight: int
     balanced: Sequence[ScoredResource]
     balance_weight: int
-    soft: Sequence[_Slot]
+    soft: Sequence[Slot]
     soft_weight: int
-    hard: Sequence[_Slot]
-    unwanted: Sequence[_Slot]
-    preferred: Sequence[_Slot]
+    hard: Sequence[Slot]
+    unwanted: Sequence[Slot]
+    preferred: Sequence[Slot]
     affinity_weight: int
-
-
-class _Cells:
-    """The counts of a state in one row: each counter by topology key, and last a cell that stays 0."""
-
-    def __init__(self, state: ClusterState) -> None:
-        self._state = state
-        self._begin: dict[tuple[int, str], int] = {}
-        self._parts: list[IntArray] = []
-        self.nobody = 0
-
-    def slot(self, counter: int, key: str) -> IntArray:
-        """(nodes,) the cell of each node's domain; -1 where it has none."""
-        nodes = len(self._state.nodes)
-        if counter < 0:
-            return np.full(nodes, -1)
-        place = counter, key
-        if place not in self._begin:
-            counts = self._state.counter(counter, key)
-            self._begin[place] = self.nobody
-            self._parts.append(counts)
-            self.nobody += len(counts)
-        domains = self._state.nodes.labels.column(key).values if key else np.arange(nodes)
-        return np.where(domains >= 0, self._begin[place] + domains, -1)
-
-    def row(self) -> IntArray:
-        """(cells,) all counts."""
-        return np.concatenate([*self._parts, np.zeros(1, np.int64)])
-
-    def changed_by(self, pod_class: int, *, terminating: bool) -> list[tuple[IntArray, int]]:
-        """The cells by node in which pods of a class count, with their weights.
-
-        ``terminating`` are counters that count terminating pods, the others are those that do not.
-        """
-        weights: dict[tuple[int, str], int] = {}
-        for entry in self._state.classes.counters.entries(pod_class):
-            if entry.terminating != terminating:
-                continue
-            for counter, key in self._begin:
-                if counter == entry.counter:
-                    weights[counter, key] = weights.get((counter, key), 0) + entry.weight
-        return [(self.slot(*place), weight) for place, weight in weights.items()]
+    capacity_weight: int
+    expected: int  # cpu that TargetLoadPacking expects a pod to use
+    packing_weight: int
+    compared: Sequence[_ComparedScores]
 
 
 class LaneTables:
@@ -160,7 +145,7 @@ class LaneTables:
         """``scheduler_of`` a class; None where it is not certain by what a scheduler decides."""
         self.pods = pods
         self.state = state
-        self._cells = _Cells(state)
+        self._cells = Cells(state)
         self._formulas = _Formulas()
         parts: dict[int, _Parts] = {}
         for kind in dict.fromkeys(pod.replacement for pod in pods):
@@ -191,8 +176,6 @@ class LaneTables:
     def _compute(self, scheduler: Scheduler, kind: int) -> _Parts:
         """Raises _UnknownError."""
         cycle = scheduler.of_class(self.state, kind)
-        if cycle.static.compared:
-            raise _UnknownError
         filters: dict[type[Plugin], Plugin] = {type(plugin): plugin for plugin in cycle.filters}
         scores: dict[type[Plugin], Plugin] = {
             type(scoring.plugin): scoring.plugin for scoring in cycle.scores
@@ -209,6 +192,7 @@ class LaneTables:
         counts_before, balanced = self._balanced_resources(scores.get(NodeResourcesBalancedAllocation), kind)
         soft = self._soft(scores.get(PodTopologySpread), kind)
         preferred = self._preferred(affinity, kind)
+        packing = scores.get(TargetLoadPacking)
         weights = scheduler.profile.weights
         formulas = _Formulas()
         if isinstance(fit_plugin, NodeResourcesFit):
@@ -219,6 +203,8 @@ class LaneTables:
             formulas = replace(formulas, balance=(counts_before, columns))
         if isinstance(affinity, InterPodAffinity) and preferred:
             formulas = replace(formulas, affinity=affinity.range_with_zero)
+        if isinstance(packing, TargetLoadPacking):
+            formulas = replace(formulas, packing=packing)
         return _Parts(
             formulas=formulas,
             fit_plugin=fit_plugin if isinstance(fit_plugin, NodeResourcesFit) else None,
@@ -235,7 +221,19 @@ class LaneTables:
             unwanted=self._unwanted(filters.get(InterPodAffinity), kind),
             preferred=preferred,
             affinity_weight=weights[InterPodAffinity.name] if preferred else 0,
+            capacity_weight=weights[PodCapacityOfNode.name] if PodCapacityOfNode in scores else 0,
+            expected=packing.expected(self.state.classes, kind)
+            if isinstance(packing, TargetLoadPacking)
+            else 0,
+            packing_weight=weights[TargetLoadPacking.name] if packing is not None else 0,
+            compared=[self._compared(static, kind) for static in cycle.static.compared],
         )
+
+    def _compared(self, scores: RawScores, kind: int) -> _ComparedScores:
+        has_figures = scores.plugin.has_figures(self.state, kind)
+        if EXCLUDED in scores.raw or (has_figures is not None and not has_figures.all()):
+            raise _UnknownError
+        return _ComparedScores(scores)
 
     def _needed(self, plugin: Plugin | None, kind: int) -> IntArray:
         classes = self.state.classes
@@ -263,12 +261,12 @@ class LaneTables:
             raise _UnknownError
         return compared.counts_before, _everywhere(compared.resources)
 
-    def _hard(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+    def _hard(self, plugin: Plugin | None, kind: int) -> list[Slot]:
         if not isinstance(plugin, PodTopologySpread):
             return []
         return [self._slot_of(counter) for counter in plugin.hard(self.state, kind)]
 
-    def _soft(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+    def _soft(self, plugin: Plugin | None, kind: int) -> list[Slot]:
         if not isinstance(plugin, PodTopologySpread):
             return []
         constraints = plugin.soft(self.state, kind)
@@ -276,22 +274,22 @@ class LaneTables:
             raise _UnknownError
         return [self._slot_of(counter) for counter in constraints.counters]
 
-    def _unwanted(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+    def _unwanted(self, plugin: Plugin | None, kind: int) -> list[Slot]:
         if not isinstance(plugin, InterPodAffinity):
             return []
         required = plugin.required(self.state, kind)
         if required.affinity:
             raise _UnknownError
         terms = (*required.existing, *required.anti_affinity)
-        return [_Slot(self._cells.slot(term.counter, term.key)) for term in terms]
+        return [Slot(self._cells.slot(term.counter, term.key)) for term in terms]
 
-    def _preferred(self, plugin: Plugin | None, kind: int) -> list[_Slot]:
+    def _preferred(self, plugin: Plugin | None, kind: int) -> list[Slot]:
         if not isinstance(plugin, InterPodAffinity):
             return []
         terms = plugin.scored(self.state, kind)
-        return [_Slot(self._cells.slot(term.counter, term.key), term.weight) for term in terms]
+        return [Slot(self._cells.slot(term.counter, term.key), term.weight) for term in terms]
 
-    def _slot_of(self, counter: DomainCounter) -> _Slot:
+    def _slot_of(self, counter: DomainCounter) -> Slot:
         by_node = counter.constraint.topology_key == HOSTNAME and counter.on_every_node
         if counter.rows is not None and counter.with_key and not by_node:
             raise _UnknownError
@@ -299,7 +297,7 @@ class LaneTables:
         cells = self._cells.slot(counter.counter, key)
         if counter.counter < 0 and not by_node:
             raise _UnknownError
-        return _Slot(cells, constraint=counter)
+        return Slot(cells, constraint=counter)
 
     def _stack(self, parts: Sequence[_Parts]) -> None:
         """Put the parts of all pods into arrays whose first axis are the pods."""
@@ -320,26 +318,40 @@ class LaneTables:
         self.balance_counts_before = self._formulas.balance is not None and self._formulas.balance[0]
         self.range_with_zero = bool(self._formulas.affinity)
         self.balance_weight = np.array([part.balance_weight for part in parts])
-        self.soft = [_stacked(column, self.nobody) for column in _columns(parts, "soft")]
+        self.soft = stack([part.soft for part in parts], self.nobody)
         self.soft_weight = np.array([part.soft_weight for part in parts])
-        self.hard = [_stacked(column, self.nobody) for column in _columns(parts, "hard")]
-        self.unwanted = [_stacked(column, self.nobody) for column in _columns(parts, "unwanted")]
-        self.preferred = [_stacked(column, self.nobody) for column in _columns(parts, "preferred")]
+        self.hard = stack([part.hard for part in parts], self.nobody)
+        self.unwanted = stack([part.unwanted for part in parts], self.nobody)
+        self.preferred = stack([part.preferred for part in parts], self.nobody)
         self.affinity_weight = np.array([part.affinity_weight for part in parts])
+        self.capacity_weight = np.array([part.capacity_weight for part in parts])
+        self.packing_weight = np.array([part.packing_weight for part in parts])
+        self.compared = [part.compared for part in parts]
+        self.compares = np.array([bool(part.compared) for part in parts])
         self.sources = np.array([pod.source for pod in self.pods])
-        leaving = [pod.leaving for pod in self.pods]
+        leaving = [self.state.pod_class[pod.row] for pod in self.pods]
         coming = [pod.replacement for pod in self.pods]
         self.taken_before = np.array([[*classes.present[kind], 1] for kind in leaving])
         self.taken_after = np.array([[*classes.present[kind], 1] for kind in coming])
         self.scored_before = np.array([classes.present_scored[kind] for kind in leaving])
         self.scored_after = np.array([classes.present_scored[kind] for kind in coming])
+        self.packing = self._formulas.packing
+        self.expected = np.array([part.expected for part in parts])
+        recent = frozenset[int]() if self.packing is None else frozenset(self.packing.recent_pods)
+        # (pods,) cpu expected of those that leave, where the figures of TargetLoadPacking do not show it
+        self.missing_before = np.zeros(len(self.pods), np.int64)
+        for at, pod in enumerate(self.pods):
+            if self.packing is not None and pod.row in recent:
+                self.missing_before[at] = self.packing.expected(classes, leaving[at])
         self.allocatable = classes.allocatable
+        self.most_pods = classes.allocatable[:, PODS_COLUMN]
         self.logarithms = np.array([math.log(count + 2) for count in range(len(self.state.nodes) + 1)])
 
     def _count_changes(self) -> None:
         """Which cells change, and by how much, when a pod begins to terminate, goes, and lands."""
-        live = [self._cells.changed_by(pod.leaving, terminating=False) for pod in self.pods]
-        others = [self._cells.changed_by(pod.leaving, terminating=True) for pod in self.pods]
+        leaving = [self.state.pod_class[pod.row] for pod in self.pods]
+        live = [self._cells.changed_by(kind, terminating=False) for kind in leaving]
+        others = [self._cells.changed_by(kind, terminating=True) for kind in leaving]
         coming = [
             [
                 *self._cells.changed_by(pod.replacement, terminating=False),
@@ -370,6 +382,16 @@ class LaneTables:
                     at_sources[at, number] = cells[source]
                     weights[at, number] = weight
         return at_sources, weights
+
+    def compared_score(self, pod: int, feasible: BoolArray) -> IntArray | int:
+        """(nodes,) the static scores of a pod that depend on which nodes are feasible."""
+        if not feasible.any():
+            return 0
+        total: IntArray = np.zeros(len(feasible), np.int64)
+        for scores in self.compared[pod]:
+            raw = scores.raw[feasible]
+            total += scores.weighted(int(raw.min()), int(raw.max()))
+        return total
 
     def _forget_those_placed_otherwise(self, scheduler_of: Callable[[int], Scheduler | None]) -> None:
         """Take classes for unknown whose first placement is not that of the scheduler."""
@@ -403,12 +425,18 @@ class Lanes:
         self._cells = np.tile(tables.row, (count, 1))
         self._free = np.tile(self._first_free, (count, 1, 1))
         self._scored = np.tile(self._first_scored, (count, 1, 1))
+        # (nodes,) cpu of pods that the figures of TargetLoadPacking do not show
+        self._first_missing = np.zeros(len(state.nodes), np.int64)
+        if tables.packing is not None:
+            self._first_missing += tables.packing.missing(state)
+        self._missing = np.tile(self._first_missing, (count, 1))
 
     def begin_anew(self, lanes: IntArray) -> None:
         """Take back all that happened in some lanes."""
         self._cells[lanes] = self._tables.row
         self._free[lanes] = self._first_free
         self._scored[lanes] = self._first_scored
+        self._missing[lanes] = self._first_missing
 
     def terminate(self, lanes: IntArray, pods: IntArray, sign: int = 1) -> None:
         """Let one pod terminate in each lane; take that back where ``sign`` is -1."""
@@ -423,6 +451,8 @@ class Lanes:
         np.subtract.at(self._cells, gone, sign * tables.gone_weights[pods])
         np.add.at(self._free, (lanes, sources), sign * tables.taken_before[pods])
         np.subtract.at(self._scored, (lanes, sources), sign * tables.scored_before[pods])
+        if tables.packing is not None:
+            np.subtract.at(self._missing, (lanes, sources), sign * tables.missing_before[pods])
 
     def land(self, lanes: IntArray, pods: IntArray, nodes: IntArray) -> None:
         """Bind the replacements of pods, each in its lane."""
@@ -432,12 +462,14 @@ class Lanes:
         self._cells[lanes, tables.nobody] = 0
         np.subtract.at(self._free, (lanes, nodes), tables.taken_after[pods])
         np.add.at(self._scored, (lanes, nodes), tables.scored_after[pods])
+        if tables.packing is not None:
+            np.add.at(self._missing, (lanes, nodes), tables.expected[pods])
 
     def place(self, lanes: IntArray, pods: IntArray) -> BoolArray:
         """(lanes, nodes) which nodes are the best for the replacement of one pod in each lane."""
         tables = self._tables
         free = self._free[lanes]
-        counts = _Counts(self._cells, lanes[:, None], pods)
+        counts = Counts(self._cells, lanes[:, None], pods)
         feasible = tables.admitted[pods] & (free >= tables.needed[pods][:, None]).all(axis=2)
         for slot in tables.hard:
             number = counts.of(slot)
@@ -456,6 +488,12 @@ class Lanes:
             total += tables.soft_weight[pods][:, None] * self._spread(counts, feasible, pods)
         if tables.preferred:
             total += tables.affinity_weight[pods][:, None] * self._affinity(counts, feasible, pods)
+        if tables.packing is not None:
+            total += tables.packing_weight[pods][:, None] * self._pack(tables.packing, lanes, pods)
+        if tables.capacity_weight.any():
+            total += tables.capacity_weight[pods][:, None] * capacity_score(free[:, :, -1], tables.most_pods)
+        for lane in tables.compares[pods].nonzero()[0].tolist():
+            total[lane] += tables.compared_score(int(pods[lane]), feasible[lane])
         total = np.where(feasible, total, _LOWEST)
         best: BoolArray = feasible & (total == total.max(axis=1)[:, None])
         return best
@@ -489,14 +527,18 @@ class Lanes:
         half = MAX_SCORE // 2
         return half + (half + score - balance(tables.balanced, before, every)) // 2
 
-    def _spread(self, counts: _Counts, feasible: BoolArray, pods: IntArray) -> IntArray:
+    def _pack(self, plugin: TargetLoadPacking, lanes: IntArray, pods: IntArray) -> IntArray:
         tables = self._tables
-        compared = np.count_nonzero(feasible, axis=1)
+        missing = self._missing[lanes]
+        return plugin.score_of(
+            tables.state, tables.expected[pods][:, None], missing, np.arange(missing.shape[1])
+        )
+
+    def _spread(self, counts: Counts, feasible: BoolArray, pods: IntArray) -> IntArray:
+        tables = self._tables
         raw: FloatArray = np.zeros(feasible.shape)
         for slot in tables.soft:
-            weight = np.where(
-                slot.by_node[pods], tables.logarithms[compared], slot.logarithms(feasible, pods, tables)
-            )
+            weight = slot.weights(feasible, pods, tables.logarithms)
             part = counts.of(slot) * weight[:, None] + slot.constant[pods][:, None]
             raw = raw + np.where(slot.has_domain[pods], part, 0.0)
         rounded = np.floor(raw + 0.5).astype(np.int64)
@@ -505,7 +547,7 @@ class Lanes:
         score = MAX_SCORE * (largest + smallest - rounded) // np.maximum(largest, 1)
         return np.where(largest <= 0, MAX_SCORE, score)
 
-    def _affinity(self, counts: _Counts, feasible: BoolArray, pods: IntArray) -> IntArray:
+    def _affinity(self, counts: Counts, feasible: BoolArray, pods: IntArray) -> IntArray:
         tables = self._tables
         raw: IntArray = np.zeros(feasible.shape, np.int64)
         for slot in tables.preferred:
@@ -521,44 +563,6 @@ class Lanes:
         return score
 
 
-class _Stacked(msgspec.Struct, frozen=True, eq=False):
-    """The slots of one number of all pods; a pod that has fewer looks at cells that stay 0."""
-
-    cells: IntArray  # (pods, nodes)
-    has_domain: BoolArray  # (pods, nodes)
-    is_counted: BoolArray  # (pods, nodes) pods there count
-    is_used: BoolArray  # (pods,)
-    weight: IntArray  # (pods,)
-    by_node: BoolArray  # (pods,)
-    constant: FloatArray  # (pods,)
-    max_skew: IntArray  # (pods,)
-    itself: IntArray  # (pods,)
-    enough: BoolArray  # (pods,) domains, of which the fewest pods count
-    domains: Mapping[str, tuple[BoolArray, BoolArray]]  # by topology key: (pods,) and (nodes, domains)
-
-    def logarithms(self, feasible: BoolArray, pods: IntArray, tables: LaneTables) -> FloatArray:
-        """(lanes,) of how many domains the feasible nodes have, of constraints that are not by node."""
-        logarithms: FloatArray = np.zeros(len(pods))
-        for of_pods, members in self.domains.values():
-            # A node is a member of one domain, those without the key of one more.
-            count = np.count_nonzero(feasible @ members, axis=1)
-            logarithms = np.where(of_pods[pods], tables.logarithms[count], logarithms)
-        return logarithms
-
-
-class _Counts(msgspec.Struct, frozen=True, eq=False):
-    """The counts that the pods to place look at."""
-
-    cells: IntArray  # (all lanes, cells)
-    lanes: IntArray  # (lanes, 1)
-    pods: IntArray  # (lanes,)
-
-    def of(self, slot: _Stacked) -> IntArray:
-        """(lanes, nodes) those of one slot."""
-        counts: IntArray = self.cells[self.lanes, slot.cells[self.pods]]
-        return counts
-
-
 def _own(resources: Sequence[ScoredResource]) -> list[int]:
     """What a pod requests of each."""
     return [resource.own for resource in resources]
@@ -569,74 +573,3 @@ def _everywhere(resources: Sequence[ScoredResource]) -> Sequence[ScoredResource]
     if not resources or any(resource.offered is not None for resource in resources):
         raise _UnknownError
     return resources
-
-
-def _columns(parts: Sequence[_Parts], name: str) -> list[list[_Slot | None]]:
-    """By number: the slot of each pod that has so many."""
-    slots: list[Sequence[_Slot]] = [getattr(part, name) for part in parts]
-    count = max(map(len, slots), default=0)
-    return [_numbered(slots, number) for number in range(count)]
-
-
-def _numbered(slots: Sequence[Sequence[_Slot]], number: int) -> list[_Slot | None]:
-    return [of_pod[number] if number < len(of_pod) else None for of_pod in slots]
-
-
-def _stacked(slots: Sequence[_Slot | None], nobody: int) -> _Stacked:
-    nodes = next(len(slot.cells) for slot in slots if slot is not None)
-    none = _Slot(np.full(nodes, -1))
-    every = [slot or none for slot in slots]
-    cells = np.array([slot.cells for slot in every])
-    counters = [slot.constraint for slot in every]
-    domains: dict[str, tuple[BoolArray, BoolArray]] = {}
-    by_node = np.array([_is_by_node(counter) for counter in counters])
-    for key in {counter.constraint.topology_key for counter in counters if counter is not None}:
-        first = next(
-            counter for counter in counters if counter is not None and counter.constraint.topology_key == key
-        )
-        of_pods = np.array(
-            [counter is not None and counter.constraint.topology_key == key for counter in counters]
-        )
-        members = first.values[:, None] == np.arange(-1, first.number_of_domains)
-        domains[key] = of_pods & ~by_node, members
-    enough = [
-        counter is not None and len(counter.populated) >= counter.constraint.min_domains
-        for counter in counters
-    ]
-    return _Stacked(
-        cells=np.where(cells >= 0, cells, nobody),
-        has_domain=np.array([_has_domain(slot) for slot in every]),
-        is_counted=np.array([_is_counted(slot) for slot in every]),
-        is_used=np.array([counter is not None for counter in counters]),
-        weight=np.array([slot.weight for slot in every]),
-        by_node=by_node,
-        constant=np.array(
-            [0.0 if counter is None else counter.constraint.max_skew - 1.0 for counter in counters]
-        ),
-        max_skew=np.array(
-            [_HIGHEST if counter is None else counter.constraint.max_skew for counter in counters]
-        ),
-        itself=np.array([0 if counter is None else counter.itself for counter in counters]),
-        enough=np.array(enough),
-        domains={key: (of_pods, members) for key, (of_pods, members) in domains.items() if of_pods.any()},
-    )
-
-
-def _is_by_node(counter: DomainCounter | None) -> bool:
-    return counter is not None and counter.constraint.topology_key == HOSTNAME
-
-
-def _has_domain(slot: _Slot) -> BoolArray:
-    if slot.constraint is None:
-        return np.zeros(len(slot.cells), np.bool_)
-    return slot.constraint.values >= 0
-
-
-def _is_counted(slot: _Slot) -> BoolArray:
-    """(nodes,) whose pods count."""
-    counted = _has_domain(slot)
-    if slot.constraint is not None and slot.constraint.rows is not None:
-        others = np.ones(len(counted), np.bool_)
-        others[slot.constraint.rows] = False
-        counted = counted & ~others
-    return counted

@@ -14,6 +14,11 @@ from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
+def capacity_score(free: IntArray, allocatable: IntArray) -> IntArray:
+    """(…, nodes) the free share of the pods that a node may have, floored; 0 where there is no room."""
+    return np.where(allocatable > 0, MAX_SCORE * np.maximum(free, 0) // np.maximum(allocatable, 1), 0)
+
+
 class PodCapacityOfNode(Plugin):
     """Scores 100·(A − c) ÷ A for c pods before placement and A allocatable; not normalised."""
 
@@ -26,5 +31,4 @@ class PodCapacityOfNode(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The free share of the node's pods, floored; 0 for a node without room or capacity."""
         allocatable = state.classes.allocatable[feasible, PODS_COLUMN]
-        free = np.maximum(allocatable - state.pod_count[feasible], 0)
-        return np.where(allocatable > 0, MAX_SCORE * free // np.maximum(allocatable, 1), 0)
+        return capacity_score(allocatable - state.pod_count[feasible], allocatable)

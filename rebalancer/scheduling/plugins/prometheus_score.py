@@ -39,7 +39,6 @@ class Definition(msgspec.Struct, frozen=True):
     direction: Direction = Direction.LOWER
     normalization: Normalization = Normalization.RANGE
     scale: float = 1.0
-    static = True
     missing_score: int | None = None  # of a node without a value; None: unknown
     resource: str = ""  # whose use the value follows
 
@@ -66,6 +65,7 @@ def described_score(definition: Definition) -> PluginDescription:
 class QueriedScore(Plugin):
     """A score by the result of a PromQL query: one value a node."""
 
+    static = True
     missing_score: int | None = None  # of a node without a value; None: its cycle fails
 
     def __init__(self, values: Mapping[str, float]) -> None:

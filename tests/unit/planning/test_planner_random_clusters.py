@@ -305,7 +305,7 @@ def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None
         patch.setattr(KnownPlacements, "shared", lambda _self, _state, _kind, compute: compute())
         assert plan() == remembered
         # No drafts: how many there are depends on how many placements they ask for.
-        patch.setattr(relief_search, "_CELLS", 0)
+        patch.setattr(relief_search, "_ROOM_CELLS", 0)
         patch.setattr(relief, "_MAX_ESTIMATES", 0)
         remembered = plan()
         patch.setattr(KnownPlacements, "of", lambda _self, _state, _kind, compute: compute())

@@ -170,9 +170,7 @@ class DraftStart:
         self.while_terminating = np.array([Predecessor.TERMINATES in predecessors for predecessors in when])
         self.once_gone = np.array([Predecessor.GONE in predecessors for predecessors in when])
         state = builder.scenarios.likeliest.after_termination
-        lane_pods = [
-            LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods.candidates
-        ]
+        lane_pods = [LanePod(pod.row, pod.replacement, pod.source) for pod in pods.candidates]
         self.draws = not state.classes.release.has(HEAP_TIES)  # anew among equal nodes, for each pod
         self.tables = LaneTables(state, lane_pods, self._certain_scheduler)
         self.may_move = self.tables.is_known & (self.while_terminating | self.once_gone)

@@ -37,7 +37,7 @@ _TEMPERATURE = 1.0  # points by which a worse draft may be the next to begin wit
 _MAX_HANDED_ON = 24  # drafts that are made once more
 _BEST_AGAIN = 64  # after each so many drafts one that is far worse than the best gives way to it
 _FAR_FROM_BEST = 5.0  # points
-_NOTHING_NEW = 2  # times as many drafts as are made side by side, all known: the search ends
+_NOTHING_NEW = 5  # drafts for each set of pods that moves in one of them: the search ends
 _AFRESH = 0.1  # the share of drafts that begin with no move
 _WAITING = 0.25  # the share of drafts that move pods last which may land on several nodes
 _WHOLE_NODES = 0.5  # the share of drafts that drop all moves of some nodes
@@ -53,6 +53,13 @@ class Draft(msgspec.Struct, frozen=True):
     def order(self) -> tuple[int, ...]:
         """The numbers of the pods, first to last."""
         return tuple(move.pod for move in self.moves)
+
+
+class Drafted(msgspec.Struct, frozen=True):
+    """What a search comes to."""
+
+    best: Sequence[Draft]  # the best first
+    are_all: bool  # drafts moved the same pods again and again: hardly any others can be moved
 
 
 def _affordable(nodes: int) -> int:
@@ -75,8 +82,8 @@ class Drafts:
         affordable = _affordable(len(start.prepared.nodes))
         self._placements = min(affordable, _PLACEMENTS_A_POD * movable)
 
-    def search(self, order: Sequence[int], number: int) -> list[Draft]:
-        """The best drafts that the search of a ``number`` comes to from a plan, the best first.
+    def search(self, order: Sequence[int], number: int) -> Drafted:
+        """The best drafts that the search of a ``number`` comes to from a plan.
 
         ``order`` are the pods that the plan moves.
         """
@@ -86,7 +93,7 @@ class Drafts:
         while search.goes_on:
             self._ensure_wanted()
             search.step()
-        return self._once_more(search.best(), random)
+        return Drafted(self._once_more(search.best(), random), search.finds_nothing_new)
 
     def _once_more(self, drafts: Sequence[Draft], random: np.random.Generator) -> list[Draft]:
         """What becomes of drafts in more courses, the best first."""
@@ -122,14 +129,19 @@ class _Search:
         self._best = model
         self._ended: dict[tuple[int, ...], Draft] = {}
         self._drafted = 0
-        self._in_a_row = 0  # drafts that were drafted before
+        self._moved_together = set[frozenset[int]]()  # which pods move in a draft
         self._drafting = Drafting(start, _DRAFTS, _COURSES, random)
         self._begin(np.arange(_DRAFTS))
 
     @property
     def goes_on(self) -> bool:
         """Whether there are placements left, and drafts that may be new."""
-        return self._drafting.placed < self._max_placements and self._in_a_row < _NOTHING_NEW * _DRAFTS
+        return self._drafting.placed < self._max_placements and not self.finds_nothing_new
+
+    @property
+    def finds_nothing_new(self) -> bool:
+        """Whether most drafts move the same pods as another one."""
+        return bool(self._moved_together) and self._drafted >= _NOTHING_NEW * len(self._moved_together)
 
     def step(self) -> None:
         """Try one more pod in each draft; those that end begin anew."""
@@ -179,7 +191,7 @@ class _Search:
         left = max(1.0 - self._drafting.placed / self._max_placements, 0.0)
         for draft in _made(self._drafting, drafts):
             earlier = self._ended.get(draft.order)
-            self._in_a_row = 0 if earlier is None else self._in_a_row + 1
+            self._moved_together.add(frozenset(draft.order))
             if earlier is None or draft.points < earlier.points:
                 self._ended[draft.order] = draft
             if draft.points < self._model.points + _TEMPERATURE * left * self._random.exponential():

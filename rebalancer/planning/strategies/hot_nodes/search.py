@@ -16,12 +16,11 @@ it cooler than that. Such a move must remove more excess from its node than it b
 
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
 puts the next. So where excess is left, other plans are drafted by the thousand (``drafts``), and the best of
-them are made plans, which are held to waves and scenarios like any other. Where the scheduler decides by what
-drafts do not compute, such as figures of load or a sample of the nodes, the plan itself is varied some times:
-all of its moves but a few, others that are drawn, and then greedily again. Placements are counted, never
-time, so the same cluster has the same plan. Plans are compared by what they leave: excess, each node that
-stays hot counted as some points more in each resource and for each threshold, and the least relief for each
-unit of what their moves cost.
+them are made plans, which are held to waves and scenarios like any other. Pods of a scheduler that looks at a
+sample of the nodes only, or decides by what drafts do not compute, move by the greedy plan. Placements are
+counted, never time, so the same cluster has the same plan. Plans are compared by what they leave: excess,
+each node that stays hot counted as some points more in each resource and for each threshold, and the least
+relief for each unit of what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:
@@ -58,14 +57,9 @@ from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_draft
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
 _ROUNDS = 4  # of drafts, each of which goes on from the best plan so far, and the best is made a plan
-_PLACEMENTS_A_POD = 12  # that variations of a plan may ask for, where it cannot be drafted
-_ROOM_A_POD = 3  # that making room may ask for
-_CELLS = 150_000  # placements times nodes that variations may ask for: large clusters can afford less
+_ROOM_A_POD = 3  # placements that making room may ask for
+_ROOM_CELLS = 37_500  # the same times nodes: large clusters can afford less
 _FEW_PODS = 40  # that may move: there are as many placements as if there were so many
-_MOST_LEFT_OUT = 4  # moves of the best plan, where a variation begins with the others,
-_MOST_DRAWN = 20  # and goes on with so many other pods,
-_POWER = 4.0  # drawn by this power of their value
-_MOST_IN_VAIN = 8  # variations in a row that lead to a plan which was found before, until the search ends
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever the level
 
@@ -112,8 +106,6 @@ class ReliefSearch:
         self.nodes = len(prepared.nodes)
         self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
         self.moved = [self.number[row] for row in start.moved & self.number.keys()]  # before the search
-        usual = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), _CELLS // max(self.nodes, 1))
-        self._share = usual
         self._partial = policy.partial_relief
         self._level = policy.aggressiveness
         self.first_percent = pods.percent(start)
@@ -127,9 +119,7 @@ class ReliefSearch:
         if best.attempt.excess <= least:
             return best
         drafts = self.drafts()
-        if drafts is None:
-            best = self._best_variation(best)
-        else:
+        if drafts is not None:
             best = self.best_draft(drafts, best, range(_ROUNDS))
         return self._with_room(best) if best.attempt.excess > least else best
 
@@ -145,41 +135,19 @@ class ReliefSearch:
         tried = {frozenset(best.order)}
         for number in rounds:
             drafted = drafts.search(best.order, number)
-            draft = next((draft for draft in drafted if frozenset(draft.order) not in tried), None)
+            draft = next((draft for draft in drafted.best if frozenset(draft.order) not in tried), None)
             if draft is not None and draft.points < best.quality[0]:
                 tried.add(frozenset(draft.order))
                 best = min(best, self.plan(draft.order), key=lambda plan: plan.quality)
+            if drafted.are_all:
+                break
         return best
-
-    def _best_variation(self, best: RankedPlan) -> RankedPlan:
-        """The best of a plan and some that begin with all of its moves but a few."""
-        placements = self.start.evaluator.placements
-        budget = placements.asked + self._share
-        random = np.random.default_rng(0)
-        tried = {best.order}
-        used = len(self.pods.candidates)  # about what a plan asks for
-        in_vain = 0
-        while placements.asked + used < budget and best.order and in_vain < _MOST_IN_VAIN:
-            before = placements.asked
-            variation = self.plan([*_some(best.order, random), *self._drawn(random)])
-            used = max(placements.asked - before, len(best.order))
-            in_vain = in_vain + 1 if variation.order in tried else 0
-            tried.add(variation.order)
-            best = min(best, variation, key=lambda plan: plan.quality)
-        return best
-
-    def _drawn(self, random: np.random.Generator) -> list[int]:
-        """Some pods to try first, those of more value more often."""
-        value = self.pods.value(self.first_percent)
-        with np.errstate(divide="ignore"):
-            drawn = _POWER * np.log(value) + random.gumbel(size=len(value))
-        order: list[int] = np.argsort(-drawn).tolist()
-        return order[: random.integers(1, _MOST_DRAWN + 1)]
 
     def _with_room(self, best: RankedPlan) -> RankedPlan:
         """The plan, or a better one in which pods of cool nodes make room."""
         attempt = best.attempt.copy()
-        attempt.make_room(self._share * _ROOM_A_POD // _PLACEMENTS_A_POD)
+        pods = max(len(self.pods.candidates), _FEW_PODS)
+        attempt.make_room(min(_ROOM_A_POD * pods, _ROOM_CELLS // max(self.nodes, 1)))
         more = self._plan_of(attempt, best.closed)
         while more.attempt.room and (unpaid := self._unpaid(more)):
             paying = [at for at in more.order if at not in unpaid]
@@ -597,9 +565,3 @@ class Attempt:
             for at in range(len(self._pods.candidates))
             if at not in moved
         }
-
-
-def _some(order: Sequence[int], random: np.random.Generator) -> list[int]:
-    """All of these moves but a few."""
-    left_out = random.permutation(len(order))[: random.integers(1, _MOST_LEFT_OUT + 1)]
-    return [at for place, at in enumerate(order) if place not in left_out]

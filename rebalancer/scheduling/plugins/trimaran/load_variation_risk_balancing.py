@@ -83,6 +83,7 @@ class LoadVariationRiskBalancing(node_figures.TrimaranPlugin[LoadVariationRiskBa
     Arguments = LoadVariationRiskBalancingArguments
     scored_resources = frozenset({"cpu", "memory"})
     evidence = Evidence.DECISIONS
+    static = True
 
     def _risk(self, state: ClusterState, kind: str) -> Risk:
         seen = self._figures(state, kind)

@@ -74,6 +74,7 @@ class Peaks(TrimaranPlugin[PeaksArguments]):
     Arguments = PeaksArguments
     scored_resources = frozenset({"cpu"})
     normalization = Normalization.RANGE
+    static = True
 
     @once_a_cluster
     def _nodes(self, state: ClusterState) -> tuple[FloatArray, FloatArray, FloatArray]:

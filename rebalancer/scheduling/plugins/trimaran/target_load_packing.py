@@ -89,14 +89,12 @@ def packing_score(predicted: FloatArray, target: float) -> IntArray:
 
 
 def predicted_utilization(
-    used_percent: FloatArray, capacity: IntArray, own: int, missing: IntArray
+    used_percent: FloatArray, capacity: IntArray, own: int | IntArray, missing: IntArray
 ) -> FloatArray:
-    """100·(util/100·capacity + pod + missing)/capacity in percent; 0 where the capacity is 0."""
+    """(…, nodes) 100·(util/100·capacity + pod + missing)/capacity in percent; 0 where the capacity is 0."""
     room = capacity.astype(np.float64)
     used = (used_percent / 100) * room
-    return np.where(
-        capacity > 0, 100 * (used + float(own) + missing) / np.where(capacity > 0, room, 1.0), 0.0
-    )
+    return np.where(capacity > 0, 100 * (used + own + missing) / np.where(capacity > 0, room, 1.0), 0.0)
 
 
 def first_utilization(metrics: tuple[Metric, ...]) -> float | None:
@@ -157,7 +155,8 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         overhead = quantities.parse((spec.overhead or {}).get("cpu", "0"))
         return total + quantities.milli_of(Fraction(overhead))
 
-    def _predicted(self, classes: PodClasses, pod_class: int) -> int:
+    def expected(self, classes: PodClasses, pod_class: int) -> int:
+        """What the plugin expects a pod of a class to use, in thousandths of a core."""
         spec = classes[pod_class].spec
         return classes.cached(pod_class, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
@@ -170,18 +169,18 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         used = np.array([first_utilization(figures[::-1]) for figures in by_node], np.float64)
         return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
 
-    def _missing(self, state: ClusterState) -> IntArray:
-        """What pods bound after the window's end will add; the metrics do not show them yet.
+    def missing(self, state: ClusterState) -> IntArray:
+        """(nodes,) what pods bound after the window's end will add; the metrics do not show them yet.
 
         A pod that is gone adds nothing, though its load may be in the metrics (trimaran/handler.go:89).
         """
         classes = state.classes
-        missing = state.bound_sum(self, lambda pod_class: self._predicted(classes, pod_class))
+        missing = state.bound_sum(self, lambda pod_class: self.expected(classes, pod_class))
         if self._recently_bound:
             missing = missing.copy()
         for pod, pod_class, node in self._recently_bound:
             if state.node[pod] == node:
-                missing[node] += self._predicted(classes, pod_class)
+                missing[node] += self.expected(classes, pod_class)
         return missing
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
@@ -189,12 +188,18 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""
+        missing = self.missing(state)[feasible]
+        return self.score_of(state, self.expected(state.classes, pod_class), missing, feasible)
+
+    def score_of(
+        self, state: ClusterState, own: int | IntArray, missing: IntArray, nodes: IntArray
+    ) -> IntArray:
+        """(…, nodes) the scores of some rows for a pod; ``own`` is what it is expected to use.
+
+        ``missing`` are (…, nodes) what these nodes use besides, and the figures do not show; both are in
+        thousandths of a core.
+        """
         has_figure, used = self._utilization(state)
-        predicted = predicted_utilization(
-            used[feasible],
-            state.nodes.table.capacity[feasible, CPU],
-            self._predicted(state.classes, pod_class),
-            self._missing(state)[feasible],
-        )
+        predicted = predicted_utilization(used[nodes], state.nodes.table.capacity[nodes, CPU], own, missing)
         scores = packing_score(predicted, float(self._arguments.target_utilization))
-        return np.where(has_figure[feasible], scores, 0)
+        return np.where(has_figure[nodes], scores, 0)

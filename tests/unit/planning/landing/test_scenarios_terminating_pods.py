@@ -72,7 +72,7 @@ def test_a_pod_may_linger_where_those_before_it_are_gone(monkeypatch: pytest.Mon
     In one order only: in the other one, both can be moved.
     """
     monkeypatch.setattr(drafts, "_CELLS", 0)
-    monkeypatch.setattr(relief_search, "_CELLS", 0)
+    monkeypatch.setattr(relief_search, "_ROOM_CELLS", 0)
     plan = plan_of(lingering())
     assert moved(plan) == {"first-0": "cool"}
     assert "hot is the node it leaves" in because(plan, "web-0")

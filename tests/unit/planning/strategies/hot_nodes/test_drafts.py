@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from bench.loaded_clusters import loaded_inputs
-from bench.random_clusters import random_inputs
+from bench.random_clusters import NOW, random_inputs
 from rebalancer.cluster.arrays import NodeRow
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs, RunSoFar
@@ -27,7 +28,7 @@ from rebalancer.planning.strategies.hot_nodes.search import ReliefSearch
 from rebalancer.planning.taints import EMPTIED, HOT
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
-from rebalancer.scheduling.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.registry import load_configuration, make_scheduler, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.conftest import some_of
 from tests.rows import rows
@@ -71,16 +72,20 @@ WALKS = list(itertools.product([3, 0, 1, 2, 4, 5, 6, 7], ["1.31", "1.34", "1.36"
 @pytest.mark.many_cases
 @pytest.mark.parametrize(("seed", "version"), some_of(WALKS))
 def test_a_pod_lands_in_a_lane_where_the_scheduler_places_it(seed: int, version: str) -> None:
-    """Along a walk of random moves: with the pod terminating, and once it is gone."""
     inputs = loaded_inputs(100 + seed) if seed % 4 == 3 else random_inputs(seed, 0.65)
-    prepared = prepare(with_version(version, inputs))
+    walk(with_version(version, inputs), seed)
+
+
+def walk(inputs: PlanningInputs, seed: int) -> None:
+    """Compare along random moves: with the pod terminating, and once it is gone."""
+    prepared = prepare(inputs)
     state = prepared.start.all[0].after_termination.copy()
     pods = [pod for of_node in movable(prepared).values() for pod in of_node]
 
     def scheduler(kind: int) -> Scheduler:
         return prepared.schedulers.scheduler(kind)
 
-    lane_pods = [LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods]
+    lane_pods = [LanePod(pod.row, pod.replacement, pod.source) for pod in pods]
     tables = LaneTables(state, lane_pods, scheduler)
     assert np.count_nonzero(tables.is_known) > len(pods) / 2
     lanes = Lanes(tables, 2)
@@ -115,6 +120,60 @@ def test_a_pod_lands_in_a_lane_where_the_scheduler_places_it(seed: int, version:
         assert np.flatnonzero(lanes.place(lane, np.array([at]))[0]).tolist() == likely(placed)
 
 
+def profile(plugins: str) -> str:
+    return f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+{plugins}
+"""
+
+
+PACKING = profile("""\
+  plugins: {score: {enabled: [{name: TargetLoadPacking, weight: 5}]}}
+  pluginConfig: [{name: TargetLoadPacking, args: {watcherAddress: "http://w", targetUtilization: 60}}]""")
+FEWEST_PODS = profile("  plugins: {score: {enabled: [{name: PodCapacityOfNode, weight: 7}]}}")
+TRAFFIC = profile("""\
+  plugins: {score: {enabled: [{name: NetworkTraffic, weight: 3}]}}
+  pluginConfig: [{name: NetworkTraffic, args: {ip: "http://p", deviceName: eth0, timeRange: 5}}]""")
+PREFERENCES = profile("""\
+  pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        preferredDuringSchedulingIgnoredDuringExecution:
+        - {weight: 3, preference: {matchExpressions: [{key: zone, operator: In, values: [zone-1]}]}}
+        - {weight: 2, preference: {matchExpressions: [{key: zone, operator: NotIn, values: [zone-0]}]}}""")
+
+
+def scheduled_by(configuration: str, inputs: PlanningInputs, window_end: float = NOW) -> PlanningInputs:
+    """The inputs where a scheduler with load-watcher's figures and Prometheus' places the pods."""
+    names = inputs.snapshot.nodes.names
+    cpu = inputs.load.percent[:, inputs.load.percent_resources.index("cpu")].tolist()
+    figures = {name: (Metric(CPU_TYPE, AVERAGE, load),) for name, load in zip(names, cpu, strict=True)}
+    watcher = WatcherMetrics(figures, NOW, window_end - 900, window_end, "test")
+    traffic = {name: 1000.0 * (7 * at % 11) for at, name in enumerate(names)}
+    loaded = load_configuration(configuration, "test")
+    queries = {(query.address, query.query): traffic for query in plugin_queries(loaded)}
+    view = SchedulerView({"http://w": watcher}, queries=queries)
+    (scheduler,) = inputs.schedulers
+    return replace(inputs, schedulers=(replace(scheduler, configuration=loaded, view=view),))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "window_end"),
+    [(PACKING, NOW), (PACKING, 0.0), (FEWEST_PODS, NOW), (TRAFFIC, NOW), (PREFERENCES, NOW)],
+    ids=["packing", "packing without new pods", "fewest pods", "traffic", "preferences"],
+)
+def test_a_pod_lands_in_a_lane_where_a_scheduler_with_other_scores_places_it(
+    configuration: str, window_end: float
+) -> None:
+    """Those of the articles, and one that compares static scores of the nodes that are feasible."""
+    for seed in range(3):
+        walk(scheduled_by(configuration, random_inputs(seed, 0.65), window_end), seed)
+
+
 def drafts_of(prepared: PreparedInputs) -> tuple[Drafts, MovablePods]:
     pods = MovablePods(prepared, prepared.disruption, movable(prepared))
     asked = prepared.policy.planning.level.least_relief
@@ -128,7 +187,7 @@ def test_the_same_cluster_has_the_same_drafts_and_another_search_has_others(
 ) -> None:
     monkeypatch.setattr(drafts_module, "_PLACEMENTS", 2000)
     prepared = prepare(random_inputs(2, 0.65))
-    found = [drafts_of(prepared)[0].search((), number) for number in (0, 0, 1)]
+    found = [drafts_of(prepared)[0].search((), number).best for number in (0, 0, 1)]
     assert found[0]
     assert found[0] == found[1] != found[2]
 
@@ -139,7 +198,7 @@ def test_drafts_move_no_more_than_limits_allow(monkeypatch: pytest.MonkeyPatch) 
     limits = inputs.policy.limits.model_copy(update={"per_node": 2, "per_run": 9})
     policy = inputs.policy.model_copy(update={"limits": limits})
     drafts, pods = drafts_of(prepare(replace(inputs, policy=policy)))
-    found = drafts.search((), 0)
+    found = drafts.search((), 0).best
     moves = [len(draft.order) for draft in found]
     assert max(moves) == 9
     for draft in found:
@@ -160,7 +219,7 @@ def test_drafts_move_no_pod_that_a_limit_keeps_which_is_used_up() -> None:
     used_up = {node for node, number in Counter(move.from_node for move in made).items() if number == 2}
     assert used_up
     drafts, pods = drafts_of(prepared)
-    found = drafts.search((), 0)
+    found = drafts.search((), 0).best
     left = {prepared.nodes.names[pods.candidates[pod].source] for draft in found for pod in draft.order}
     assert left
     assert not left & used_up
@@ -179,7 +238,7 @@ def test_a_draft_holds_when_it_is_made_a_plan() -> None:
     prepared = prepare(random_inputs(1, 0.75))
     drafts, pods = drafts_of(prepared)
     start = PlanBuilder(prepared, ())
-    best = drafts.search((), 0)[0]
+    best = drafts.search((), 0).best[0]
     assert best.moves
     certain = 0
     for move in best.moves:
@@ -197,7 +256,7 @@ def test_a_draft_holds_where_nodes_are_equally_good(make: Callable[[], PlanningI
     prepared = prepare(make())
     drafts, pods = drafts_of(prepared)
     builder = PlanBuilder(prepared, ())
-    for move in drafts.search((), 0)[0].moves:
+    for move in drafts.search((), 0).best[0].moves:
         assert builder.try_move(pods.candidates[move.pod]) is None
     assert any(len(move.evaluation.landings().rows) > 1 for move in builder.moves)
 
@@ -206,7 +265,7 @@ def tables_of(
     prepared: PreparedInputs, state: ClusterState, schedulers: Callable[[int], Scheduler]
 ) -> LaneTables:
     pods = [pod for of_node in movable(prepared).values() for pod in of_node]
-    lane_pods = [LanePod(state.pod_class[pod.row], pod.replacement, pod.source) for pod in pods]
+    lane_pods = [LanePod(pod.row, pod.replacement, pod.source) for pod in pods]
     return LaneTables(state, lane_pods, schedulers)
 
 

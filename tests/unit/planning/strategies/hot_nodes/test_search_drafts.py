@@ -11,7 +11,6 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.strategies.hot_nodes import drafts
-from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
@@ -48,8 +47,6 @@ def room_for_two_small_pods_or_one_large(**planning: Any) -> PlanningInputs:
 def test_two_small_moves_are_found_that_remove_more_than_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(moved(plan_of(room_for_two_small_pods_or_one_large()))) == {"small-0", "tiny-0"}
     monkeypatch.setattr(drafts, "_CELLS", 0)
-    assert set(moved(plan_of(room_for_two_small_pods_or_one_large()))) == {"small-0", "tiny-0"}
-    monkeypatch.setattr(relief_search, "_CELLS", 0)
     assert set(moved(plan_of(room_for_two_small_pods_or_one_large()))) == {"large-0"}
 
 

@@ -168,5 +168,5 @@ def test_a_node_that_gets_every_pod_is_filled_first_with_what_requests_more_than
     assert plan.benefit is not None
     assert plan.benefit.hot_nodes.after == 0
     monkeypatch.setattr(drafts, "_CELLS", 0)
-    monkeypatch.setattr(relief_search, "_CELLS", 0)
+    monkeypatch.setattr(relief_search, "_ROOM_CELLS", 0)
     assert moved(plan_of(full_by_use_and_empty_by_requests())) == {"middle-0": "c"}
