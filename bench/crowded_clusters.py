@@ -1,11 +1,13 @@
 """What plans of crowded clusters leave: points, excess, hot nodes; how many moves and how long they take.
 
-    python -m bench.crowded_clusters [--seeds 4] [--every | --mixed] [--known SECONDS] [--starts COUNT]
+    python -m bench.crowded_clusters [--seeds 4] [--every | --mixed | --packed]
+        [--known SECONDS] [--starts COUNT]
 
 Points are what the planner compares plans by: the excess left, ten for each node that stays hot, and what the
 moves cost. ``--every`` measures fifteen kinds of twenty nodes: crowded ones, some of odd sizes that are
 filled by requests, and some that were grown node by node, each at three mean loads. ``--mixed`` measures
-clusters of 20 to 40 nodes as companies run them, by which no setting of the planner was chosen.
+clusters of 20 to 40 nodes as companies run them, by which no setting of the planner was chosen. ``--packed``
+measures crowded ones and those of 60 nodes whose scheduler has TargetLoadPacking.
 
 ``--known`` searches for better plans of each cluster at random, for so many seconds of processor time;
 ``--starts`` by the planner's own search, so many times, with other drafts each time and twice as many rounds.
@@ -27,6 +29,7 @@ from bench.best_known import best_known, best_of_starts
 from bench.grown_clusters import grown_inputs
 from bench.loaded_clusters import loaded_inputs
 from bench.mixed_clusters import mixed_inputs
+from bench.packed_clusters import packed
 from bench.points import points_at, points_left
 from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
@@ -78,6 +81,17 @@ def usual_kinds(seeds: int) -> Clusters:
         "grown, limited, 65 %": [partial(grown, seed) for seed in range(seeds)],
         "60 nodes": [partial(loaded_inputs, seed) for seed in LOADED],
     }
+
+
+def packed_clusters(seeds: int) -> Clusters:
+    """Those whose scheduler packs nodes by their measured load, by name."""
+    clusters = dict(crowded_clusters(seeds))
+    clusters["60 nodes"] = [partial(loaded_inputs, seed) for seed in LOADED]
+    return {f"packed {name}": [_packed(inputs) for inputs in of_kind] for name, of_kind in clusters.items()}
+
+
+def _packed(inputs: Inputs) -> Inputs:
+    return lambda: packed(inputs())
 
 
 @dataclass(frozen=True)
@@ -147,12 +161,15 @@ def main() -> None:
     kinds_of = parser.add_mutually_exclusive_group()
     kinds_of.add_argument("--every", action="store_true", help="fifteen kinds of twenty nodes")
     kinds_of.add_argument("--mixed", action="store_true", help="20 to 40 nodes as companies run them")
+    kinds_of.add_argument("--packed", action="store_true", help="whose scheduler has TargetLoadPacking")
     options = parser.parse_args()
     kinds = usual_kinds(options.seeds)
     if options.every:
         kinds = every_kind(options.seeds)
     elif options.mixed:
         kinds = mixed_clusters(options.seeds)
+    elif options.packed:
+        kinds = packed_clusters(options.seeds)
     heading = "clusters               before  points   excess  hot: before  after  moves"
     heading += "  s of processor time a plan"
     if options.known or options.starts:
