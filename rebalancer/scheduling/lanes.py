@@ -131,7 +131,6 @@ class _Parts(msgspec.Struct, frozen=True, eq=False):
     preferred: Sequence[Slot]
     affinity_weight: int
     capacity_weight: int
-    expected: int  # cpu that TargetLoadPacking expects a pod to use
     packing_weight: int
     compared: Sequence[_ComparedScores]
 
@@ -222,9 +221,6 @@ class LaneTables:
             preferred=preferred,
             affinity_weight=weights[InterPodAffinity.name] if preferred else 0,
             capacity_weight=weights[PodCapacityOfNode.name] if PodCapacityOfNode in scores else 0,
-            expected=packing.expected(self.state.classes, kind)
-            if isinstance(packing, TargetLoadPacking)
-            else 0,
             packing_weight=weights[TargetLoadPacking.name] if packing is not None else 0,
             compared=[self._compared(static, kind) for static in cycle.static.compared],
         )
@@ -336,13 +332,16 @@ class LaneTables:
         self.scored_before = np.array([classes.present_scored[kind] for kind in leaving])
         self.scored_after = np.array([classes.present_scored[kind] for kind in coming])
         self.packing = self._formulas.packing
-        self.expected = np.array([part.expected for part in parts])
-        recent = frozenset[int]() if self.packing is None else frozenset(self.packing.recent_pods)
-        # (pods,) cpu expected of those that leave, where the figures of TargetLoadPacking do not show it
+        # (pods,) cpu that TargetLoadPacking expects of those that come, whichever scheduler places them, and
+        # of those that leave where its figures do not show it.
+        self.expected = np.zeros(len(self.pods), np.int64)
         self.missing_before = np.zeros(len(self.pods), np.int64)
-        for at, pod in enumerate(self.pods):
-            if self.packing is not None and pod.row in recent:
-                self.missing_before[at] = self.packing.expected(classes, leaving[at])
+        if self.packing is not None:
+            recent = frozenset(self.packing.recent_pods)
+            for at, pod in enumerate(self.pods):
+                self.expected[at] = self.packing.expected(classes, pod.replacement)
+                if pod.row in recent:
+                    self.missing_before[at] = self.packing.expected(classes, leaving[at])
         self.allocatable = classes.allocatable
         self.most_pods = classes.allocatable[:, PODS_COLUMN]
         self.logarithms = np.array([math.log(count + 2) for count in range(len(self.state.nodes) + 1)])

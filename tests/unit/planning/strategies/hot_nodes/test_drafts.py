@@ -30,8 +30,10 @@ from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
 from rebalancer.scheduling.registry import load_configuration, make_scheduler, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from tests.builders import a_node
 from tests.conftest import some_of
 from tests.rows import rows
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs, with_scheduler
 
 STEPS = 12
 FULLEST = """
@@ -172,6 +174,21 @@ def test_a_pod_lands_in_a_lane_where_a_scheduler_with_other_scores_places_it(
     """Those of the articles, and one that compares static scores of the nodes that are feasible."""
     for seed in range(3):
         walk(scheduled_by(configuration, random_inputs(seed, 0.65), window_end), seed)
+
+
+def test_a_scheduler_that_packs_counts_pods_that_another_one_places() -> None:
+    nodes = [a_node(name, cpu=cores) for name, cores in (("a", 8), ("b", 9), ("c", 10), ("d", 11))]
+    packed = {"schedulerName": "packing"}
+    workloads = [
+        *(a_workload(f"plain-{at}", ["a"], cpu="900m") for at in range(4)),
+        *(a_workload(f"packed-{at}", ["a"], cpu="900m", spec=packed) for at in range(4)),
+    ]
+    two = PACKING.replace("- schedulerName: default-scheduler\n", "- schedulerName: packing\n", 1)
+    inputs = planning_inputs(nodes, workloads, policy=a_policy())
+    inputs = scheduled_by(f"{two}- schedulerName: default-scheduler\n", inputs)
+    inputs = with_scheduler(inputs, acts_on=("default-scheduler", "packing"))
+    for seed in range(20):
+        walk(inputs, seed)
 
 
 def drafts_of(prepared: PreparedInputs) -> tuple[Drafts, MovablePods]:
