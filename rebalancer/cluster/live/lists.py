@@ -40,6 +40,9 @@ from rebalancer.http import Answer, Connections
 if TYPE_CHECKING:
     from rebalancer.http import Stream
 
+# One reading, with all its pages, retries and beginnings. A server forgets a list after some five minutes, so
+# what takes longer than this never fits together; and no load is as old as that when it is planned by.
+READING_SECONDS = 600.0
 MAX_PAGES = 10_000  # of one LIST: more than any cluster has
 EXPIRED = 410
 _MAX_BEGINNINGS = 3
@@ -159,11 +162,12 @@ def read_list(
     max_pages: int = MAX_PAGES,
 ) -> Listing:
     """All objects at a path that a query selects. Raises RightsError or UnreachableError."""
+    reading = api.within(READING_SECONDS)
     source = ListSource(
         kind,
         what,
         api.host,
-        lambda paging: api.ask(what, path, {**(query or {}), **paging}),
+        lambda paging: reading.ask(what, path, {**(query or {}), **paging}),
         max_pages=max_pages,
     )
     builder = ListingBuilder(kind)

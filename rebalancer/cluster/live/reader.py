@@ -168,8 +168,12 @@ class LiveReader:
         protobuf: bool = True,
         keep: Callable[[Listing, ListingBuilder], object] = lambda _listing, _builder: None,
     ) -> None:
-        """``keep`` is called with each listing as it is done, and with what made it."""
-        self._api = api
+        """``keep`` is called with each listing as it is done, and with what made it.
+
+        What is read is asked for from now on, and for ``READING_SECONDS`` at most.
+        """
+        self._api = api.within(lists.READING_SECONDS)
+        self._ends_at = api.retries.clock() + lists.READING_SECONDS
         self._clock = clock
         self._page_size = page_size
         self._max_pages = max_pages
@@ -180,6 +184,19 @@ class LiveReader:
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
     ) -> Recording:
         """Read all kinds. Raises when nodes or pods, which every plan needs, cannot be read."""
+        try:
+            return self._read(kinds, progress)
+        except UnreachableError as error:
+            if self._api.retries.clock() < self._ends_at:
+                raise
+            slowness = self._api.client.slowness()
+            raise UnreachableError(
+                f"the cluster was not read within {lists.READING_SECONDS:.0f} s: {slowness or error.message}",
+                where=self._api.cluster,
+                hint="is it overloaded, or the network to it slow?",
+            ) from error
+
+    def _read(self, kinds: Iterable[Kind], progress: Callable[[str], None]) -> Recording:
         reading = _Reading(self._keep)
         discovery = Discovery(self._api)
         kinds = tuple(kinds)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.lists import READING_SECONDS, read_list
+from rebalancer.cluster.live.reader import LiveReader
+from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
 from rebalancer.deadlines import Deadline, StopRequest
@@ -20,7 +26,8 @@ from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.services import fetch_watcher
 from rebalancer.retries import Retries
 from tests.churn import Churn
-from tests.integration.reading.servers import api_of
+from tests.integration.demo.builders import START
+from tests.integration.reading.servers import Answer, answering, api_of
 from tests.waiting import HANG_SECONDS, eventually, no_hang
 
 LIST = b'{"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}'
@@ -86,6 +93,47 @@ def test_a_list_ends_with_a_request_to_stop(kind: str) -> None:
         waiting = RawApi(api.client).until(Deadline(stop=stop))
         with no_hang(ENDS), pytest.raises(StopRequestedError, match="list nodes: asked to stop"):
             waiting.list_page(NODES)
+
+
+READINGS: dict[str, Callable[[RawApi], object]] = {
+    "a reading": lambda api: LiveReader(api, lambda: START).read([PODS, NODES]),
+    "a cluster that is watched": lambda api: LiveCluster(api, lambda: START).current(),
+    "a LIST by itself": lambda api: read_list(api, PODS, "list pods", PODS.path),
+}
+PAGE_SECONDS = 20.0
+
+
+@pytest.mark.parametrize("way", READINGS)
+@pytest.mark.parametrize("expires", [False, True], ids=["pages", "pages that expire"])
+def test_a_reading_ends_however_many_pages_it_takes(way: str, expires: bool) -> None:
+    """Each page is in time; only all of them together are not."""
+    passed: list[float] = []
+
+    def answer(path: str) -> Answer:
+        url = urlsplit(path)
+        if url.path == "/version/":
+            return 200, b'{"major": "1", "minor": "31"}'
+        kind = {PODS.path: "Pod", NODES.path: "Node"}.get(url.path)
+        if kind is None:
+            return 403, b'{"kind": "Status", "message": "not yours"}'
+        if kind == "Pod":
+            passed.append(PAGE_SECONDS)
+        page = int(parse_qs(url.query).get("continue", ["0"])[0])
+        if expires and page == 10:
+            return 410, b'{"kind": "Status", "status": "Failure", "reason": "Expired"}'
+        token = str(page + 1) if kind == "Pod" else ""
+        metadata = {"resourceVersion": "5", "continue": token}
+        return 200, json.dumps({"kind": f"{kind}List", "metadata": metadata, "items": []}).encode()
+
+    with answering(answer) as url, api_of(url) as api:
+        by_pages = RawApi(api.client, replace(api.retries, clock=lambda: sum(passed)))
+        with no_hang("the reading ends"), pytest.raises(UnreachableError) as caught:
+            READINGS[way](by_pages)
+
+    assert "expired" not in str(caught.value)
+    assert len(passed) <= READING_SECONDS / PAGE_SECONDS + 1
+    if way != "a LIST by itself":
+        assert f"the cluster was not read within {READING_SECONDS:.0f} s" in str(caught.value)
 
 
 def test_an_answer_that_comes_in_time_is_used() -> None:

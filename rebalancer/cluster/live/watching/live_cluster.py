@@ -40,6 +40,7 @@ from rebalancer.cluster.changes import FOLLOWED, ChangeLog
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.client import PAGE_SIZE, RawApi
+from rebalancer.cluster.live.lists import READING_SECONDS
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, SeenPod, latest_objects
@@ -152,7 +153,7 @@ class LiveCluster:
 
         Raises as ``LiveReader.read`` does.
         """
-        api = self._api if deadline is None else self._api.until(deadline)
+        api = (self._api if deadline is None else self._api.until(deadline)).within(READING_SECONDS)
         fences = self._fences(api)
         hurried = self._hurry(fences)  # it takes a second or two, while the other kinds are listed
         followed = {kind.plural for kind in fences}
