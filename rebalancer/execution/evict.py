@@ -68,6 +68,7 @@ class Verdict(StrEnum):
 class Ends(Enum):
     """Why no other move of the run would fare better."""
 
+    LOGIN = "the credentials are not accepted"
     RIGHTS = "a right is missing"
     REJECTED = "the API server does not accept such a request, whatever the pod"
 
@@ -110,7 +111,7 @@ ANSWERS: tuple[AnswerRow, ...] = (
     AnswerRow(statuses=(429,), own=True, again=True),  # a budget
     AnswerRow(statuses=(429,), own=False, words=_TURNED_AWAY, again=True),
     AnswerRow(statuses=(429,), own=False, open=True, again=True),
-    AnswerRow(statuses=(401,), ends=Ends.RIGHTS),
+    AnswerRow(statuses=(401,), ends=Ends.LOGIN),
     AnswerRow(statuses=(403,), own=True, words=_NO_RIGHT, ends=Ends.RIGHTS),
     AnswerRow(statuses=(403,), own=True),  # a webhook, a policy or a quota
     AnswerRow(statuses=(409,), own=True, again=True),  # a precondition

@@ -36,7 +36,7 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError, remedy
 from rebalancer.cluster.records import Taint
 from rebalancer.errors import RebalancerError, RightsError, SafetyError, UnreachableError
 from rebalancer.planning.taints import HOT, taint_ends
@@ -179,7 +179,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
             except RightsError as error:
                 if value and not (attempt or renews or self._is_seen(api, what, path, name)):
                     del self._set[name]  # it has no taint that would have to go
-                raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
+                raise RightsError(error.message, where=error.where, hint=remedy(error, _RIGHT)) from error
             except UnreachableError as error:
                 rejected = error if isinstance(error, RequestRejectedError) else None
                 if rejected is not None and rejected.proves_absence(path):

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import object_path
-from rebalancer.cluster.live.failures import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError, remedy
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RightsError, UnreachableError
 from rebalancer.execution.evict import Attempt, Attempts, Ends, EvictionClient, Verdict
@@ -109,7 +109,7 @@ class _Restart(Attempts[Move]):
             body = self.api.find(what, self._path)
             deployment = None if body is None else _deployment.decode(body)
         except RightsError as error:
-            raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
+            raise RightsError(error.message, where=error.where, hint=remedy(error, _RIGHT)) from error
         except (ValueError, RecursionError) as error:
             raise RequestRejectedError(
                 f"{what}: the answer is not a Deployment: {str(error)[:200]}", where=self.api.host

@@ -260,7 +260,7 @@ class _Run:
         if attempt.failure is not None:
             self._stop_after(attempt.failure)
         elif attempt.ends is not None:
-            stop = Stop.RIGHTS if attempt.ends is Ends.RIGHTS else Stop.REJECTED
+            stop = Stop.REJECTED if attempt.ends is Ends.REJECTED else Stop.RIGHTS
             self._stream.stop(StopReason(stop, f"{what}: {attempt.message}"))
 
     def _stop_after(self, error: RebalancerError) -> None:

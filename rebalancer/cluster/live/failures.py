@@ -108,6 +108,13 @@ def grant_for(refusal: str, otherwise: str = _GRANT) -> str:
     return _REACH if _PROXIED in refusal else otherwise
 
 
+def remedy(error: RightsError, right: str) -> str:
+    """What to do about a refusal for want of this right; where no login was accepted, none would help."""
+    cause = error.__cause__
+    not_logged_in = isinstance(cause, StatusError) and cause.status == HTTPStatus.UNAUTHORIZED
+    return error.hint if not_logged_in else right
+
+
 class StatusError(Exception):
     """An answer with an error status; its body should be a Status object, and may be anything."""
 

@@ -130,7 +130,7 @@ POLICY = "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'y
 @pytest.mark.parametrize("words", [DENIED, POLICY])
 def test_a_webhook_or_a_policy_that_denies_one_pod_does_not_end_the_run(words: str) -> None:
     for status in range(400, 500):
-        expected = Ends.RIGHTS if status == 401 else None
+        expected = Ends.LOGIN if status == 401 else None
         assert row_of(own(status, words)).ends is expected
 
 

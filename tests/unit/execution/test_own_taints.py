@@ -366,6 +366,14 @@ def test_a_lacking_right_names_what_grants_it_and_no_taint_is_said_to_stay(
     assert not caplog.messages, "it never had the taint"
 
 
+def test_where_no_login_is_accepted_no_right_is_said_to_be_missing() -> None:
+    api, _ = fake_api(lambda _: refusal(401, "Unauthorized"))
+    with pytest.raises(RightsError) as caught:
+        OwnTaints(api, LEASE, "run", 1.0, lambda: 0.0).begin(("a",), ())
+    assert "k8s/components/steer" not in caught.value.hint
+    assert "log in again" in caught.value.hint
+
+
 def test_a_taint_that_cannot_be_taken_away_is_said_with_its_end(caplog: pytest.LogCaptureFixture) -> None:
     nodes = Nodes(a=[], b=[])
     taints = nodes.run()

@@ -285,6 +285,15 @@ def test_a_missing_right_is_named_with_the_manifest_that_grants_it() -> None:
     assert "k8s/components/surge" in outcomes.stopped
 
 
+def test_where_no_login_is_accepted_no_right_is_said_to_be_missing() -> None:
+    run = Rolling()
+    run.cluster.answers = [refusal(401, "Unauthorized")]
+    outcomes = run()
+    assert outcomes.exit_code == ExitCode.RIGHTS_MISSING
+    assert "Unauthorized" in outcomes.stopped
+    assert "k8s/components/surge" not in outcomes.stopped
+
+
 @rows(
     "lands_on, ready_after, gone_after, words",
     [
