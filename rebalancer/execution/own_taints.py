@@ -81,8 +81,9 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         ``seen`` are all taints of each node as it was read. Raises SafetyError where a run under another
         lease steers, and what its requests raise.
         """
+        api = self._api.within(self.until - self._clock())  # a taint that is set later is over by then
         for name in sorted({*left_behind} - {*nodes}):
-            self._change(self._api, name, None, self._is_over if self._kind is HOT else self._is_late)
+            self._change(api, name, None, self._is_over if self._kind is HOT else self._is_late)
         value = f"{self._owner}.{self.until}"
         taint = self._taint(value)
         first: _JsonPatch = (
@@ -94,9 +95,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
             self._set[name] = None  # before the request, whose answer may be lost
             there = [(seen_taint.key, seen_taint.effect) for seen_taint in seen.get(name, ())]
             is_ours = (self._kind.key, self._kind.effect) in there  # whose it is has to be read
-            self._change(
-                self._api, name, value, self._is_over, () if is_ours else further if there else first
-            )
+            self._change(api, name, value, self._is_over, () if is_ours else further if there else first)
 
     def renew(self, until: float) -> None:
         """Let what was set stay until later; a taint that is gone by now does not come back.
@@ -104,9 +103,10 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         One whose value somebody has changed to what no run writes is still the one that was set.
         """
         value = f"{self._owner}.{int(until)}"
+        api = self._api.within(until - self._clock())
         for name in self._set:
             expected = self._where_it_was(name, {"op": "replace", "value": self._taint(value)})
-            self._change(self._api, name, value, self._is_no_other_runs, expected, renews=True)
+            self._change(api, name, value, self._is_no_other_runs, expected, renews=True)
         self.until = int(until)
 
     def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:

@@ -366,6 +366,24 @@ def test_a_lacking_right_names_what_grants_it_and_no_taint_is_said_to_stay(
     assert not caplog.messages, "it never had the taint"
 
 
+def test_no_taint_is_set_that_would_be_over_however_many_nodes_a_slow_server_is_asked_for() -> None:
+    names = [f"n{number}" for number in range(50)]
+    nodes = Nodes(**{name: [] for name in names})
+
+    def take_long() -> None:
+        nodes.time.now += 50.0
+
+    nodes.before_write = take_long
+    taints = nodes.run(lasts=600.0)
+
+    with pytest.raises(UnreachableError):
+        taints.begin(names, ())
+    assert len(nodes.ours()) == 12
+    nodes.before_write = lambda: None
+    assert taints.end() == ()
+    assert nodes.ours() == set()
+
+
 def test_where_no_login_is_accepted_no_right_is_said_to_be_missing() -> None:
     api, _ = fake_api(lambda _: refusal(401, "Unauthorized"))
     with pytest.raises(RightsError) as caught:
