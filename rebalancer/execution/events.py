@@ -411,13 +411,21 @@ STEERED = EventKind(
 EVENT_KINDS = (REBALANCED, REMOVED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
 
-class EventWriter(msgspec.Struct, frozen=True, eq=False):
-    """Writes events; a run goes on when one cannot be written."""
+_EVENT_SECONDS = 5.0  # for one event, retries included
+_LOST_SECONDS = 20.0  # that a run waits for events which are not written, all of them together
+
+
+class EventWriter(msgspec.Struct, eq=False):
+    """Writes events; a run goes on when one cannot be written, and does not wait long to find out.
+
+    Clusters keep events in an etcd of their own, which may be down while everything else is well.
+    """
 
     _api: RawApi
     _reporter: str
     _clock: Callable[[], float]
     _lease: tuple[str, str] = ("rebalancer", "rebalancer")  # namespace and name of the Lease of the runs
+    _lost_seconds: float = 0.0  # waited so far for what was not written
 
     def __call__(self, event: RunEvent) -> None:
         """Write what is worth an Event of what happens in a run that acts."""
@@ -483,7 +491,8 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
         """``kubectl describe`` finds the events of an object by its uid."""
         path = object_path("coordination.k8s.io/v1", namespace, "leases", lease)
         with contextlib.suppress(RebalancerError, msgspec.DecodeError, LookupError, TypeError):
-            stored = msgspec.json.decode(self._api.get(f"read lease {namespace}/{lease}", path))
+            api = self._api.within(_EVENT_SECONDS)
+            stored = msgspec.json.decode(api.get(f"read lease {namespace}/{lease}", path))
             return {"uid": str(stored["metadata"]["uid"])}
         return {}
 
@@ -515,8 +524,19 @@ class EventWriter(msgspec.Struct, frozen=True, eq=False):
             "reportingInstance": self._reporter[:128],
         }
         what = f"write an event on {regarding['kind'].lower()} {regarding['name']}"
-        with contextlib.suppress(RebalancerError):
-            self._api.write(what, "POST", object_path(_VERSION, namespace, "events"), body)
+        left = _LOST_SECONDS - self._lost_seconds
+        if left <= 0:
+            return
+        began = self._api.retries.clock()
+        try:
+            api = self._api.within(min(_EVENT_SECONDS, left))
+            api.write(what, "POST", object_path(_VERSION, namespace, "events"), body)
+        except RebalancerError as error:
+            self._lost_seconds += self._api.retries.clock() - began
+            if self._lost_seconds >= _LOST_SECONDS:
+                LOGGER.warning("no more events are written in this run: %s", error)
+            else:
+                LOGGER.debug("an event is not written: %s", error)
 
 
 def _described(pod: PodReference) -> list[dict[str, str]]:

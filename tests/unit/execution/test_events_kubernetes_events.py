@@ -11,7 +11,7 @@ from rebalancer.execution.events import MAX_NODE_EVENTS, EventWriter, RunStarted
 from rebalancer.planning.plan import NodeAfter, NodeReport
 from tests.rows import rows
 from tests.unit.execution.builders import NOW, a_move, a_plan
-from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
 
 def test_an_event_stands_on_the_controller_of_the_evicted_pod() -> None:
@@ -36,6 +36,32 @@ def test_an_event_that_cannot_be_written_never_matters(fault: Answer | Exception
     api, transport = fake_api(lambda _request: fault)
     EventWriter(api, "run-1", lambda: NOW).evicted(a_move())
     assert [request.method for request in transport.requests] == ["POST"]
+
+
+def test_a_run_is_not_held_up_by_events_that_are_turned_away() -> None:
+    time = FakeTime()
+    api, _ = fake_api(lambda _request: refusal(429, "too many requests", retry_after=30), time)
+    events = EventWriter(api, "run-1", lambda: NOW)
+    for _ in range(10):
+        events.evicted(a_move())
+    assert sum(time.slept) <= 20.0
+
+
+def test_a_run_waits_no_longer_for_events_once_some_were_lost_to_a_slow_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    time = FakeTime()
+
+    def lose_late(_request: Request) -> ConnectionResetError:
+        time.now += 4.0
+        return ConnectionResetError(104, "reset")
+
+    api, transport = fake_api(lose_late, time)
+    events = EventWriter(api, "run-1", lambda: NOW)
+    for _ in range(10):
+        events.evicted(a_move())
+    assert len(transport.requests) == 5
+    assert caplog.text.count("no more events are written in this run") == 1
 
 
 def test_a_note_in_any_script_keeps_to_the_bytes_the_api_admits() -> None:
