@@ -15,7 +15,8 @@ _HEAD = """\
 _OUTCOMES = """\
 ## Outcomes of a run
 
-Each move of a run ends in one of these (`outcomes[].result` in JSON). The worst decides the exit code.
+Each move of a run ends in one of these (`outcomes[].result` in JSON). The worst decides the exit code; what was `Skipped`
+before the run planned again does not count.
 """
 _METRICS = """\
 ## Metrics
