@@ -259,7 +259,7 @@ def test_a_list_that_expires_whenever_it_is_read_is_no_cluster_to_act_on(cluster
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (Fault("reset-before", times=ALL), "Connection"),
+        (Fault("reset-before", times=ALL), "the connection was closed"),
         (Fault("status", code=503, times=ALL), "the proxy says so"),
         (Fault("truncate", "/nodes", times=ALL), "list nodes"),
     ],

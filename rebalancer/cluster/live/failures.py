@@ -24,7 +24,7 @@ from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after
 from rebalancer.retries import Retry
 
 _ADDRESS = "is the API server up, and does the kubeconfig name it?"
-
+_BETWEEN = "is the API server being restarted, or is a proxy before it at fault?"
 
 # What is found in the transport's words, what went wrong then, and what to do about it.
 _TRANSPORT_FAILURES = (
@@ -78,6 +78,16 @@ _TRANSPORT_FAILURES = (
         r"ProxyError|tunnel connection failed",
         "the proxy does not let the request through",
         "see HTTPS_PROXY and NO_PROXY",
+    ),
+    (
+        r"IncompleteRead|Connection broken|ended prematurely|InvalidChunkLength|failed to decode it",
+        "the answer broke off, or came damaged",
+        _BETWEEN,
+    ),
+    (
+        r"Connection aborted|RemoteDisconnected|connection reset|broken pipe",
+        "the connection was closed before an answer came",
+        _BETWEEN,
     ),
 )
 

@@ -14,6 +14,7 @@ from tests.unit.execution.fake_api import fake_api, refusal
 
 VERIFY = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
 CLIENT, LISTENS, NETWORK = "client certificate", "nothing listens", "over the network"
+BROKE_OFF = "the answer broke off, or came damaged"
 SEEN = {
     "SSLError: [SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)": "speaks plain HTTP",
     f"{VERIFY}: certificate has expired (_ssl.c:1006)": "certificate has expired",
@@ -31,6 +32,11 @@ SEEN = {
     "TimeoutError: no whole answer within 65 s": "TimeoutError: no whole answer within 65 s",
     "ReadTimeoutError: Read timed out. (read timeout=60)": "(read timeout=60)",
     "ProxyError: Unable to connect to proxy": "the proxy does not let",
+    "ProtocolError: Connection broken: IncompleteRead(94 bytes read, 95 more expected)": BROKE_OFF,
+    "ProtocolError: Response ended prematurely": BROKE_OFF,
+    "DecodeError: Received response with content-encoding: gzip, but failed to decode it.": BROKE_OFF,
+    "ProtocolError: Connection aborted.": "was closed before an answer",
+    "ConnectionResetError: [Errno 104] Connection reset by peer": "was closed before an answer",
 }
 
 
@@ -43,9 +49,9 @@ def test_what_the_transport_says_becomes_what_is_wrong_and_what_to_do(words: str
 
 
 def test_what_is_not_known_keeps_its_words() -> None:
-    message, hint = connection_failure("ProtocolError: Connection aborted.")
+    message, hint = connection_failure("LocationParseError: Failed to parse it")
 
-    assert message == "ProtocolError: Connection aborted."
+    assert message == "LocationParseError: Failed to parse it"
     assert hint == "is the API server up, and does the kubeconfig name it?"
 
 
