@@ -511,6 +511,7 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True,
                 moments, _ = self._by_pod(decode_latest(self.ask(PrometheusQuery(timestamp))), 1.0)
                 measured_at = np.where(np.isnan(moments), measured_at, moments)
             except (RebalancerError, ValueError, RecursionError) as error:
+                measured_at[:] = np.nan
                 warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
         if not answered:
             usage[:] = np.nan

@@ -1,5 +1,9 @@
 """Prometheus' responses to ``/api/v1/query`` and ``query_range``: decoded, bounded, and recorded.
 
+An answer may lack series and succeed all the same: Thanos says so by a warning where one of its stores is
+down, and Prometheus where a remote one is, and VictoriaMetrics by ``isPartial``. What is summed up from the
+rest would be too little, and a hot node would seem to have room, so such an answer counts as none.
+
 A snapshot keeps the responses that its plan was made from, so that the plan can be made again without the
 server.
 """
@@ -34,6 +38,14 @@ class _ResponseDocument(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     data: _Data | None = None
     error: str = ""
     warnings: list[str] | None = None
+    is_partial: bool = False
+
+
+_ABOUT_THE_QUERY = "PromQL "  # as warnings begin that say nothing of the series
+
+
+class IncompleteAnswerError(ValueError):
+    """An answer that says itself that it lacks series."""
 
 
 class Series(msgspec.Struct, frozen=True, eq=False):
@@ -68,7 +80,8 @@ def refusal(content: bytes) -> str:
 def decode_answer(content: bytes) -> tuple[Series, ...]:
     """The series of an answer, a scalar as one without labels.
 
-    Raises ValueError (msgspec's included) when it is not a Prometheus response, or holds too many series.
+    Raises ValueError (msgspec's included) when it is not a Prometheus response, is not all of one, or holds
+    too many series.
     """
     return tuple(_series(one_series) for one_series in _series_of(content))
 
@@ -95,6 +108,10 @@ def _series_of(content: bytes) -> list[_Series]:
     document = _document.decode(content)
     if document.status != "success" or document.data is None:
         raise ValueError(f"status {document.status[:40]!a}: {' '.join(document.error.split())[:300]}")
+    lacking = [warning for warning in document.warnings or () if not warning.startswith(_ABOUT_THE_QUERY)]
+    if document.is_partial or lacking:
+        why = " ".join(" ".join(lacking).split())[:300] or "isPartial"
+        raise IncompleteAnswerError(f"is incomplete, as it says itself: {why}")
     kind = document.data.result_type
     if kind == "scalar":
         moment, text = _one_value.decode(document.data.result)
@@ -115,7 +132,7 @@ def _series(series: _Series) -> Series:
 
 def failure_words(error: BaseException) -> str:
     """Why there is no answer, on one line."""
-    if isinstance(error, RebalancerError):
+    if isinstance(error, RebalancerError | IncompleteAnswerError):
         return str(error)
     return f"is not a Prometheus response: {' '.join(str(error).split())[:200]}"
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from rebalancer.errors import InputError
 from rebalancer.load.prometheus.queries import PrometheusQuery, lookback_seconds, queries_of
 from rebalancer.load.prometheus.reader import NodeNameIndex, PrometheusReader
-from rebalancer.load.prometheus.responses import RecordedResponses, decode_answer, decode_book, decode_latest
+from rebalancer.load.prometheus.responses import (
+    RecordedResponses,
+    decode_answer,
+    decode_book,
+    decode_latest,
+    failure_words,
+)
 from rebalancer.load.windows import MetricWindow
 from rebalancer.policy.load_sources import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
@@ -51,6 +57,39 @@ def test_whatever_a_successful_answer_holds_is_series_with_a_time_for_each_value
         return
     assert len(found) == (1 if kind == "scalar" else len(result))
     assert all(item.times.shape == item.values.shape == (len(item.values),) for item in found)
+
+
+INCOMPLETE: dict[str, dict[str, Any]] = {
+    "No StoreAPIs matched for this query": {"warnings": ["No StoreAPIs matched for this query"]},
+    "receive series from store-2: rpc error": {
+        "warnings": ["PromQL info: x might not be a counter", "receive series from store-2: rpc error"]
+    },
+    "isPartial": {"isPartial": True},
+}
+WHOLE: dict[str, dict[str, Any]] = {
+    "nothing is said": {},
+    "not partial": {"isPartial": False, "warnings": []},
+    "about the query": {"warnings": ["PromQL info: metric might not be a counter", "PromQL warning: a mix"]},
+}
+
+
+def an_answer_that_says(**more: Any) -> bytes:
+    answer = json.loads(an_answer("vector", [{"metric": {"a": "b"}, "value": [1.5, "2"]}]))
+    return json.dumps({**answer, **more}).encode()
+
+
+@rows("said", INCOMPLETE)
+@pytest.mark.parametrize("decode", [decode_answer, decode_latest])
+def test_an_answer_that_says_that_it_lacks_series_is_none(said: str, decode: Any) -> None:
+    with pytest.raises(ValueError, match="is incomplete, as it says itself") as caught:
+        decode(an_answer_that_says(**INCOMPLETE[said]))
+    assert said in failure_words(caught.value)
+    assert "is not a Prometheus response" not in failure_words(caught.value)
+
+
+@rows("said", WHOLE)
+def test_an_answer_that_says_nothing_of_series_that_it_lacks_is_used(said: str) -> None:
+    assert decode_answer(an_answer_that_says(**WHOLE[said]))[0].values.tolist() == [2.0]
 
 
 def test_vectors_matrices_and_scalars_become_series() -> None:
@@ -228,3 +267,20 @@ def test_the_latest_values_are_the_last_of_every_series_that_has_one(result: lis
 def test_what_is_no_answer_has_no_latest_values(content: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - msgspec's are too
         decode_latest(content)
+
+
+def test_figures_of_pods_whose_age_cannot_be_had_are_not_taken_for_new_ones() -> None:
+    snapshot = a_snapshot(nodes=[a_node("n0")], pods=[a_pod("web", node="n0")])
+    result = [{"metric": {"namespace": "default", "pod": "web"}, "value": [1, "5"]}]
+
+    def ask(question: PrometheusQuery) -> bytes:
+        return b"<html>" if "timestamp" in question.query else an_answer("vector", result)
+
+    reader = PrometheusReader(
+        settings=Prometheus(address="http://p"), ask=ask, nodes=snapshot.nodes, pods=snapshot.pods, now=1.0
+    )
+    figures = reader.pod_figures()
+
+    assert figures is not None
+    assert np.isnan(figures.measured_at).all()
+    assert any("the age of figures of pods" in warning for warning in figures.warnings)
