@@ -441,6 +441,11 @@ class ListingBuilder:
         self.resource_version = ""
 
     @property
+    def count(self) -> int:
+        """How many objects were added so far."""
+        return self._count
+
+    @property
     def malformed_count(self) -> int:
         """How many objects could not be read so far."""
         return len(self._malformed)

@@ -184,20 +184,24 @@ class LiveReader:
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
     ) -> Recording:
         """Read all kinds. Raises when nodes or pods, which every plan needs, cannot be read."""
+        reading = _Reading(self._keep)
         try:
-            return self._read(kinds, progress)
+            self._read(reading, kinds, progress)
         except UnreachableError as error:
             if self._api.retries.clock() < self._ends_at:
                 raise
-            slowness = self._api.client.slowness()
+            late = f"the cluster was not read within {lists.READING_SECONDS:.0f} s"
+            why = (reading.unfinished() or error.message, self._api.client.slowness())
             raise UnreachableError(
-                f"the cluster was not read within {lists.READING_SECONDS:.0f} s: {slowness or error.message}",
+                "; ".join((late, *filter(None, why))),
                 where=self._api.cluster,
                 hint="is it overloaded, or the network to it slow?",
             ) from error
+        return Recording(
+            self._api.cluster, reading.listings, reading.unread, refused=frozenset(reading.refused)
+        )
 
-    def _read(self, kinds: Iterable[Kind], progress: Callable[[str], None]) -> Recording:
-        reading = _Reading(self._keep)
+    def _read(self, reading: _Reading, kinds: Iterable[Kind], progress: Callable[[str], None]) -> None:
         discovery = Discovery(self._api)
         kinds = tuple(kinds)
         begun = set[Kind]()
@@ -217,13 +221,12 @@ class LiveReader:
                     reading.begin(kind)
                 elif isinstance(event.what, lists.FetchedPage):
                     reading.take(event.source, event.what, event.began_at)
+                    if unfinished := reading.unfinished():
+                        progress(f"reading {unfinished}")
                 elif event.what is None:
                     reading.take_none(kind)
                 else:
                     reading.fail(kind, event.what)
-        return Recording(
-            self._api.cluster, reading.listings, reading.unread, refused=frozenset(reading.refused)
-        )
 
     def _events(self, discovery: Discovery, kind: Kind) -> Iterator[_Event]:
         """What the LIST of a kind brings, in the newest version that the API server serves."""
@@ -330,6 +333,11 @@ class _Reading:
             listing = self.listings[kind.plural] = builder.listing(began_at)
             del self._builders[kind]
             self._keep(listing, builder)
+
+    def unfinished(self) -> str:
+        """Which kinds have pages to come, with how many objects came of each so far; empty for none."""
+        begun = {kind: builder.count for kind, builder in self._builders.items() if builder.count}
+        return ", ".join(f"{kind.plural}: {count:,} so far" for kind, count in begun.items())
 
     def take_none(self, kind: Kind) -> None:
         """Note that there are no objects of a kind."""

@@ -192,3 +192,11 @@ def test_the_next_page_is_on_the_wire_while_one_is_decoded(monkeypatch: pytest.M
         reader.read([NODES])
 
     assert overlapped == [True, True]
+
+
+def test_while_pages_come_it_is_said_of_which_kind_and_how_many_objects() -> None:
+    said: list[str] = []
+    with a_sandbox() as sandbox, reading(sandbox.url, page_size=10) as reader:
+        reader.read(progress=said.append)
+    assert "reading pods: 10 so far" in said
+    assert "reading pods: 20 so far" in said

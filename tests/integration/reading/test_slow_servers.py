@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -123,7 +124,8 @@ def test_a_reading_ends_however_many_pages_it_takes(way: str, expires: bool) -> 
             return 410, b'{"kind": "Status", "status": "Failure", "reason": "Expired"}'
         token = str(page + 1) if kind == "Pod" else ""
         metadata = {"resourceVersion": "5", "continue": token}
-        return 200, json.dumps({"kind": f"{kind}List", "metadata": metadata, "items": []}).encode()
+        items = [{"metadata": {"name": f"web-{page}", "namespace": "default"}}] if kind == "Pod" else []
+        return 200, json.dumps({"kind": f"{kind}List", "metadata": metadata, "items": items}).encode()
 
     with answering(answer) as url, api_of(url) as api:
         by_pages = RawApi(api.client, replace(api.retries, clock=lambda: sum(passed)))
@@ -134,6 +136,7 @@ def test_a_reading_ends_however_many_pages_it_takes(way: str, expires: bool) -> 
     assert len(passed) <= READING_SECONDS / PAGE_SECONDS + 1
     if way != "a LIST by itself":
         assert f"the cluster was not read within {READING_SECONDS:.0f} s" in str(caught.value)
+        assert re.search(r"; pods: \d+ so far", str(caught.value))
 
 
 def test_an_answer_that_comes_in_time_is_used() -> None:
