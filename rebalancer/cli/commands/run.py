@@ -157,7 +157,10 @@ def _export(registry: CollectorRegistry, options: RunOptions) -> None:
     if gateway is not None:
         try:
             checked_address(gateway if "://" in gateway else f"http://{gateway}")  # says nothing of a login
-            push_to_gateway(gateway, job="rebalancer", registry=registry, timeout=_PUSH_SECONDS)
+            push = functools.partial(push_to_gateway, gateway, job="rebalancer", registry=registry)
+            # Its own timeout begins anew with every byte.
+            limit = Deadline().within(_PUSH_SECONDS)
+            limit.bound("push metrics", functools.partial(push, timeout=_PUSH_SECONDS))
         except (OSError, ValueError, HTTPException) as error:
             LOGGER.warning("cannot push metrics to %s: %s", gateway, getattr(error, "reason", error))
 

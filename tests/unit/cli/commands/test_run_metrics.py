@@ -11,8 +11,9 @@ import pytest
 
 from rebalancer.errors import LeaseHeldError, StopRequestedError
 from tests import loopback
+from tests.integration.reading.test_slow_servers import slow_server
 from tests.unit.cli.conftest import ACTS, FakePipeline, Program
-from tests.waiting import ended
+from tests.waiting import ended, no_hang
 
 
 def test_metrics_are_written_when_the_run_ends(
@@ -80,6 +81,17 @@ def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
     assert result.exit_code == 0
     assert "warning: cannot push metrics to http://127.0.0.1:9" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_gateway_that_drips_its_answer_holds_no_run_up(
+    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalancer.cli.commands.run._PUSH_SECONDS", 0.5)
+    with slow_server(b"", b"HTTP/1.1 202 Accepted\r\nX-Long: " + b"a" * 60_000) as url, no_hang("it ends"):
+        result = rebalancer_program(*ACTS, "--metrics-push", url)
+
+    assert result.exit_code == 0
+    assert f"warning: cannot push metrics to {url}: no whole answer within" in result.stderr
 
 
 @pytest.mark.parametrize(
