@@ -15,8 +15,8 @@ _HEAD = """\
 _OUTCOMES = """\
 ## Outcomes of a run
 
-Each move of a run ends in one of these (`outcomes[].result` in JSON). The worst decides the exit code; what was `Skipped`
-before the run planned again does not count.
+Each move of a run ends in one of these (`outcomes[].result` in JSON). The worst decides the exit code; what
+was `Skipped` before the run planned again does not count.
 """
 _METRICS = """\
 ## Metrics
@@ -38,9 +38,9 @@ _EVENTS = """\
 Runs that act write events of the API group `events.k8s.io/v1`:
 
 @EVENTS@
-An event that repeats from run to run is written once an hour. Where events cannot be written, a run waits for them 20 s
-in all, and then writes no more. Every eviction request has the annotations
-`requester: rebalancer` and `reason`, for audit logs and webhooks.
+An event that repeats from run to run is written once an hour. Where events cannot be written, a run waits for
+them 20 s in all, and then writes no more. Every eviction request has the annotations `requester: rebalancer`
+and `reason`, for audit logs and webhooks.
 """
 SET_BY_KUBERNETES = frozenset(
     {
