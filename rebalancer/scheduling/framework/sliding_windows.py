@@ -89,20 +89,3 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     last = runs.searchsorted(of_level + begins.searchsorted(leaves))
     first = runs.searchsorted(of_level + begins.searchsorted(enters))
     return places, sums[last] - sums[first], int(best.min()) + smallest
-
-
-def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
-    """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
-    if not len(places):
-        return False
-    widest = count - int(places[-1]) + int(places[0])
-    if len(places) > 1:
-        widest = max(widest, int((places[1:] - places[:-1]).max()))
-    return widest <= width
-
-
-def window_extreme(values: IntArray, largest: int, count: int, width: int) -> IntArray | int:
-    """(count,) the largest value of each window; a number when it is the same for all."""
-    if _is_everywhere((values[:count] == largest).nonzero()[0], count, width):
-        return largest
-    return sliding_maximum(values, width)
