@@ -245,7 +245,7 @@ class _InScenario(msgspec.Struct, eq=False):
     placements: list[Placement] = []
     bad_later: list[Placement] = []  # those that refuse the move although this wave's pods may be gone
     sampled: bool = False
-    scores: dict[int, _Score] = {}  # by the chances, which placements that cannot differ share
+    scores: list[_Score] = []  # by placement
 
     @property
     def refuses(self) -> bool:
@@ -255,7 +255,7 @@ class _InScenario(msgspec.Struct, eq=False):
     @property
     def acceptable(self) -> Iterator[Landings]:
         """The acceptable landings of each placement, without the state and the scores."""
-        for score in self.scores.values():
+        for score in self.scores:
             landings = score.landings
             if landings is None or score.good is None or not np.count_nonzero(score.good):
                 continue
@@ -443,10 +443,8 @@ class MoveEvaluator:
         for placement in self._place(candidate, state, predecessor):
             in_scenario.placements.append(placement)
             in_scenario.sampled |= placement.is_sampled
-            score = in_scenario.scores.get(id(placement.chance))
-            if score is None:
-                score = self._score(candidate, in_scenario, placement, is_over=False)
-                in_scenario.scores[id(placement.chance)] = score
+            score = self._score(candidate, in_scenario, placement, is_over=False)
+            in_scenario.scores.append(score)
             if is_later and score.unacceptable > NEGLIGIBLE:
                 in_scenario.bad_later.append(placement)
             if score.unacceptable > in_scenario.worst.unacceptable:

@@ -96,16 +96,9 @@ class LandingDraws:
 
 def mean_of(placements: Sequence[Placement], nodes: int, starts: Starts = ANY_START) -> LandingDistribution:
     """The chances of several placements, averaged, if the searches start at one of these."""
-    # Placements that cannot differ share their chances.
-    alike = Counter(id(placement.chance) for placement in placements)
-    if len(alike) == 1:
-        only = placements[0]
-        chance = len(placements) * only.chance_from(starts) / len(placements)
-        likely = (chance > _NEGLIGIBLE).nonzero()[0]
-        return LandingDistribution(only.feasible.take(likely), chance.take(likely))
     total = np.zeros(nodes)
-    for placement in {id(placement.chance): placement for placement in placements}.values():
-        total[placement.feasible] += alike[id(placement.chance)] * placement.chance_from(starts)
+    for placement in placements:
+        total[placement.feasible] += placement.chance_from(starts)
     rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
     return LandingDistribution(rows, total[rows] / len(placements))
 
