@@ -85,7 +85,7 @@ def planned(inputs: PlanningInputs, moves: int, hot_above: int | None, repeat: i
         len(prepared.pods),
         plan.hot_count,
         len(found.moves),
-        found.builder.evaluator.placements.computed,
+        found.builder.evaluator.placed,
         least,
     )
 

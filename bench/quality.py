@@ -100,7 +100,7 @@ def compare(name: str, inputs: PlanningInputs) -> Compared:
         uncooled=len(plan.unsolved),
         optimum=departures_and_landings(prepared, problem),
         alone=departures_alone(prepared, problem),
-        placements=found.builder.evaluator.placements.computed,
+        placements=found.builder.evaluator.placed,
         seconds=seconds,
     )
 
@@ -282,7 +282,7 @@ def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, se
     before = result(prepared, inputs.load.percent, 0, 0, 0)
     print(f"\n{path}: {plan.node_count} nodes, {plan.hot_count} hot; planned in {seconds:.2f} s, ", end="")
     computed, waves = (
-        found.builder.evaluator.placements.computed,
+        found.builder.evaluator.placed,
         max((m.wave for m in plan.moves), default=0),
     )
     print(f"{computed} placements, {waves} waves")

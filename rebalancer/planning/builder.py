@@ -320,7 +320,7 @@ class PlanBuilder:
         other._later = None
         other.used = self.used.copy(limits)
         if placements is not None:
-            other._max_placements = min(MAX_PLACEMENTS, self.evaluator.placements.asked + placements)
+            other._max_placements = min(MAX_PLACEMENTS, self.evaluator.placed + placements)
         return other
 
     def restore(self, earlier: PlanBuilder) -> None:
@@ -329,7 +329,6 @@ class PlanBuilder:
 
     def taint(self, taint: Taint, nodes: Sequence[int]) -> None:
         """Go on as if these nodes had a hard taint, and no others had it."""
-        self.evaluator.placements.forget()
         self._later = None
         self.has_tainted = True
         self.scenarios.taint(taint, nodes)
@@ -345,7 +344,6 @@ class PlanBuilder:
         """A builder without moves that follows so many scenarios; what it computes is bounded by these."""
         other = PlanBuilder(prepared, ())
         other.evaluator = self.evaluator
-        other.evaluator.placements.forget()
         other.scenarios.limit(scenarios)
         other._max_placements = sys.maxsize
         return other
@@ -375,7 +373,7 @@ class PlanBuilder:
         wave = self._wave
         tries = 2 if wave.moves else 1  # the second in the next wave
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
-        if self.evaluator.placements.asked + needed > self._max_placements:
+        if self.evaluator.placed + needed > self._max_placements:
             return self.search_ended()
         spent = exhausted(self._eviction.budgets.spent_by(candidate.row), wave.disruptions)
         if spent and not may_wait:
@@ -501,7 +499,6 @@ class PlanBuilder:
         if move.later:
             self.next_wave()
         self._later = None
-        self.evaluator.placements.forget()
         evaluation = move.evaluation
         candidate = evaluation.candidate
         percents = self.scenarios.percents(candidate.source)
@@ -542,7 +539,6 @@ class PlanBuilder:
 
     def _move(self, candidate: Candidate, targets: Sequence[NodeRow]) -> None:
         """``targets`` is where the replacement is, by scenario."""
-        self.evaluator.placements.forget()
         for scenario, target in zip(self.scenarios.all, targets, strict=True):
             for state in (scenario.while_terminating, scenario.after_termination):
                 if state is scenario.after_termination:

@@ -117,10 +117,6 @@ class ExtenderScore(Plugin):
             return np.where(has_figures[feasible], raw, EXCLUDED)
         return np.asarray(raw, np.int64)
 
-    @property
-    def recent_pods(self) -> Iterable[int]:
-        return self._inner.recent_pods
-
     def has_figures(self, state: ClusterState, pod_class: int) -> Any:
         return self._inner.has_figures(state, pod_class)
 

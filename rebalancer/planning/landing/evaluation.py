@@ -9,18 +9,14 @@ While the scheduler places a replacement, its predecessor may still be there:
 
 Pending pods may take the room that a pod leaves: see ``freed_room``.
 
-The evaluator places nothing twice. If two pods of a class leave the same node, the cluster that they leave
-behind is the same, unless they were bound just now. So their replacements have the same placement, and only
-their load differs. The placement does not depend on the search that asks for it either, nor on the order of
-the moves before. A search is bounded by how many placements it asks for, whether or not they are known
-already: otherwise a plan would depend on what was searched before.
+A search is bounded by how many placements it asks for.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
@@ -72,57 +68,6 @@ def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor)
 
 # The evaluator tries no more classes of Pending pods in the room of a pod. Of more, it assumes that one fits.
 MAX_WAITING_CLASSES = 20
-
-
-_MAX_CELLS = 300_000  # placements kept, times nodes: a tenth of a kilobyte each
-_FEWEST_KEPT = 100  # placements, on however many nodes
-
-
-class KnownPlacements:
-    """The placements that were computed, by the content of the state and by the kind of eviction."""
-
-    def __init__(self, nodes: int) -> None:
-        self.asked = 0
-        self.computed = 0
-        self._max_kept = max(_MAX_CELLS // max(nodes, 1), _FEWEST_KEPT)
-        self._by_content: dict[tuple[Hashable, Hashable], list[Placement]] = {}
-        # By id of the state, which needs no key of its content. The state is kept as well, so that no other
-        # one can get its id.
-        self._since_move: dict[tuple[int, Hashable], tuple[ClusterState, list[Placement]]] = {}
-
-    def of(
-        self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
-    ) -> list[Placement]:
-        """The placements after an eviction of this kind; ``asked`` counts them once while they are kept."""
-        key = id(state), kind
-        cached = self._since_move.get(key)
-        if cached is not None:
-            _, placements = cached
-            return placements
-        placements = self.shared(state, kind, compute)
-        self.asked += len(placements)
-        if len(self._since_move) >= self._max_kept:
-            self._since_move.clear()
-        self._since_move[key] = state, placements
-        return placements
-
-    def shared(
-        self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
-    ) -> list[Placement]:
-        """The placements after an eviction of this kind; ``asked`` does not count them."""
-        key = state.key, kind
-        placements = self._by_content.get(key)
-        if placements is None:
-            placements = compute()
-            self.computed += len(placements)
-            if len(self._by_content) >= self._max_kept:
-                self._by_content.clear()
-            self._by_content[key] = placements
-        return placements
-
-    def forget(self) -> None:
-        """Forget the placements of each state: a move was made, which changed the states."""
-        self._since_move.clear()
 
 
 NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
@@ -282,26 +227,6 @@ def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, 
     return (Predecessor.TERMINATES, Predecessor.GONE)
 
 
-def placement_key(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:
-    """What placements depend on beside the state: the same for pods of a class that leave the same node.
-
-    A pod that was just bound counts differently from its class once it is gone. Its kind is a negative
-    number, which no class has.
-    """
-    is_apart = predecessor is Predecessor.GONE and candidate.row in state.apart
-    kind = ~candidate.row if is_apart else state.pod_class[candidate.row]
-    return kind, candidate.replacement, candidate.source, predecessor, state.added_soft_taint
-
-
-def placements_of(
-    schedulers: ProfileSchedulers, candidate: Candidate, state: ClusterState, predecessor: Predecessor
-) -> list[Placement]:
-    """The replacement's placements as the schedulers see the nodes; the state is left as it was."""
-    with with_predecessor(state, candidate.row, predecessor):
-        views = schedulers.views(candidate.replacement)
-        return [scheduler.place(state, candidate.replacement) for scheduler in views]
-
-
 def _mean_mass(in_scenarios: Sequence[_InScenario]) -> float:
     """The chance of an unacceptable landing by the worst placement of each scenario; 1 where one is sure."""
     masses = np.array([in_scenario.worst.unacceptable for in_scenario in in_scenarios])
@@ -334,7 +259,7 @@ class MoveEvaluator:
         self._freed = FreedRoom(schedulers, waiting)
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
-        self.placements = KnownPlacements(len(self._names))
+        self.placed = 0  # placements that were made: searches are bounded by them
 
     def taking_the_race_as_likely(self) -> MoveEvaluator:
         """The evaluator of the boldest aggressiveness, which counts on pods that still terminate."""
@@ -342,7 +267,7 @@ class MoveEvaluator:
         other = copy.copy(self)
         planning = policy.planning.model_copy(update={"aggressiveness": BOLDEST})
         other._inputs = replace(self._inputs, policy=policy.model_copy(update={"planning": planning}))
-        other.placements = KnownPlacements(len(self._names))
+        other.placed = 0
         return other
 
     def evaluate(
@@ -503,14 +428,17 @@ class MoveEvaluator:
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
         self._ensure_wanted()
-        compute = partial(placements_of, self._schedulers, candidate, state, predecessor)
-        return self.placements.of(state, placement_key(candidate, state, predecessor), compute)
+        with with_predecessor(state, candidate.row, predecessor):
+            views = self._schedulers.views(candidate.replacement)
+            placements = [scheduler.place(state, candidate.replacement) for scheduler in views]
+        self.placed += len(placements)
+        return placements
 
     def once_gone(self, candidate: Candidate, state: ClusterState) -> Placement:
-        """Where the replacement would be placed once the pod is gone; ``asked`` does not count it."""
-        gone = candidate, state, Predecessor.GONE
-        compute = partial(placements_of, self._schedulers, *gone)
-        return self.placements.shared(state, placement_key(*gone), compute)[0]
+        """Where the replacement would be placed once the pod is gone; ``placed`` does not count it."""
+        scheduler = self._schedulers.scheduler(candidate.replacement)
+        with with_predecessor(state, candidate.row, Predecessor.GONE):
+            return scheduler.place(state, candidate.replacement)
 
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
         """The classes of Pending pods that may take the room, but for those that the move makes room for."""
@@ -529,8 +457,7 @@ class MoveEvaluator:
         state = scenario.after_termination
         with with_predecessor(state, candidate.row, Predecessor.GONE):
             for pod_class in waiting[:MAX_WAITING_CLASSES]:
-                self.placements.asked += 1
-                self.placements.computed += 1
+                self.placed += 1
                 if self._freed.takes(pod_class, candidate.source, state):
                     return self._freed.sentence(pod_class)
         if len(waiting) <= MAX_WAITING_CLASSES:

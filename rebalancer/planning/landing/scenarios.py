@@ -264,13 +264,16 @@ class Scenarios:
 
         Where both courses led to the same it is one.
         """
-        own_states = [scenario.after_termination.key for scenario in self.all]
-        other_states = [scenario.after_termination.key for scenario in other.all]
-        if own_states == other_states:
+        if self._pending() == other._pending():
             return
         self.all += other.all
         self.are_some |= other.are_some
         self._rescale()
+
+    def _pending(self) -> list[tuple[object, ...]]:
+        """What became of Pending pods in each scenario: class and node of those placed, and nominations."""
+        states = [scenario.after_termination for scenario in self.all]
+        return [(sorted(state.bound_here.values()), state.nominated) for state in states]
 
     @property
     def max_scenarios(self) -> int:

@@ -339,8 +339,6 @@ class ProfileSchedulers:
                 self._making[name] = making
                 self.plugin_inputs[name] = own
         self._owners = next(iter(self.plugin_inputs.values())).owners
-        every = itertools.chain(self.by_name.values(), *self._stale.values())
-        self.state.tell_apart(pod for scheduler in every for pod in scheduler.recent_pods)
         self.neutral = tuple(
             dict.fromkeys(
                 name

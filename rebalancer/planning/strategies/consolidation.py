@@ -193,9 +193,9 @@ class Consolidation(Strategy):
             if self.closing or (self.settings.closes_nodes and self.prepared.so_far.closed is None):
                 plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
             made = len(plan.moves)
-            asked = plan.evaluator.placements.asked
+            placed = plan.evaluator.placed
             yield self._until_one_stays(node, plan)
-            failed += len(plan.moves) == made and plan.evaluator.placements.asked > asked
+            failed += len(plan.moves) == made and plan.evaluator.placed > placed
             if len(plan.moves) > made:
                 emptied.append(node)
                 used.update(*(move.evaluation.landings().rows.tolist() for move in plan.moves[made:]))
@@ -223,12 +223,12 @@ class Consolidation(Strategy):
 
         best = tried(())
         order = self.order
-        placements = best[1].builder.evaluator.placements
+        evaluator = best[1].builder.evaluator
         tried_orders = {order}
-        cells = placements.asked + _CELLS // max(len(nodes.leaving), 1)
+        cells = evaluator.placed + _CELLS // max(len(nodes.leaving), 1)
         last = min(cells, MAX_PLACEMENTS // 2)
         # Where none is emptied, each was tried by itself, and another order finds no more.
-        while 0 < len(best[2]) < self._max_emptied and placements.asked < last:
+        while 0 < len(best[2]) < self._max_emptied and evaluator.placed < last:
             other = next(
                 (candidate for candidate in _others(order, best[2]) if candidate not in tried_orders), None
             )

@@ -9,7 +9,7 @@ n / m, rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -19,7 +19,6 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
-_MAX_COUNTS = 200
 _ONE_A_NODE = ("DaemonSet", "Node", "")  # owners whose pods are where they must be, and none
 
 
@@ -54,7 +53,6 @@ class EvenShares:
         self._rows = self._bound[order]  # (pods,) by their number
         self._numbers = self._of_pod[order]
         self._by_number: dict[int, Alike] = {}
-        self._counts: dict[Hashable, IntArray] = {}  # by what a state is like, the latest
 
     def of(self, pod: PodRow) -> Alike | None:
         """The pods like one; None where it is not among those that are chosen."""
@@ -73,14 +71,6 @@ class EvenShares:
 
     def on_nodes(self, alike: Alike, state: ClusterState) -> IntArray:
         """(nodes,) how many of the pods each node runs in a state, replacements of a plan too."""
-        key = state.key, alike
-        if key not in self._counts:
-            if len(self._counts) >= _MAX_COUNTS:
-                self._counts.clear()
-            self._counts[key] = self._on_nodes(alike, state)
-        return self._counts[key]
-
-    def _on_nodes(self, alike: Alike, state: ClusterState) -> IntArray:
         made = np.arange(len(self._prepared.pods), len(state.node))
         same = [state.classes[kind].owner.uid in alike.owners for kind in state.pod_class.of(made).tolist()]
         rows = np.concatenate([alike.rows, made[np.array(same, np.bool_)]])

@@ -6,7 +6,7 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -95,7 +95,8 @@ class Room:
     def __init__(self, prepared: PreparedInputs, settings: RoomSettings) -> None:
         self._prepared = prepared
         self.needs = tuple(wanted_room(prepared, settings))
-        self._landings: dict[Hashable, set[int]] = {}  # by state and class: the nodes that have room
+        self._landings: dict[int, set[int]] = {}  # by class: the nodes that have room
+        self._after: tuple[object, ...] = ()  # the pods that were moved and bound when they had
 
     def fits(self, need: RoomNeed, state: ClusterState, node: NodeRow | None = None) -> bool:
         """Whether it fits on a node, or on any; a Pending pod that has found a node does."""
@@ -125,6 +126,10 @@ class Room:
         state = plan.scenarios.all[0].after_termination
         choices = []
         moved = plan.moved
+        after = moved, state.bound_here.copy()
+        if after != self._after:
+            self._landings.clear()
+            self._after = after
         nodes = [need.node] if need.node is not None else self._short_of_room(need, state)
         for node in nodes:
             pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != need.pod]
@@ -150,10 +155,10 @@ class Room:
         if why_protected(self._prepared.eviction, pod) is not None:
             return False
         kind = self._prepared.candidate(pod).replacement
-        if (state.key, kind) not in self._landings:
+        if kind not in self._landings:
             scheduler = self._prepared.schedulers.scheduler(kind)
-            self._landings[state.key, kind] = set(np.flatnonzero(scheduler.feasible(state, kind)).tolist())
-        return bool(self._landings[state.key, kind] - {node} - self._prepared.landing_check.excluded.keys())
+            self._landings[kind] = set(np.flatnonzero(scheduler.feasible(state, kind)).tolist())
+        return bool(self._landings[kind] - {node} - self._prepared.landing_check.excluded.keys())
 
     def _leaving(
         self, need: RoomNeed, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]

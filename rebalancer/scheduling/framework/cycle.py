@@ -200,11 +200,6 @@ class Scheduler:
                 self._score_failure = _unprepared(plugin.name, "score")
                 break
 
-    @property
-    def recent_pods(self) -> frozenset[int]:
-        """Pods that change scores differently from others of their class and node when they leave."""
-        return frozenset(pod for plugin in self._scores for pod in plugin.recent_pods)
-
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
 

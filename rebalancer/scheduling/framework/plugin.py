@@ -340,11 +340,6 @@ class Plugin:
         """(feasible,) raw scores of the rows in ``feasible``; None skips the plugin for this pod."""
         return None
 
-    @property
-    def recent_pods(self) -> Iterable[int]:
-        """Pods that count differently from others of their class and node when they leave."""
-        return ()
-
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray | None:
         """(nodes,) has the figures that the score of a pod follows; None when it needs none.
 

@@ -14,8 +14,7 @@ import copy
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, wraps
-from hashlib import blake2b
+from functools import cached_property, wraps
 from typing import TypeVar
 
 import msgspec
@@ -37,21 +36,6 @@ UNBOUND = -1
 GONE = -2
 SOFT_TAINT = "PreferNoSchedule"
 _NOTHING = np.zeros(0, np.int64)
-# What a fingerprint counts of the pods of a class on a node.
-LIVE = 0
-TERMINATING = 1
-BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
-APART = 3  # counts a pod, not a class
-
-_BYTES = 16
-_MASK = (1 << 8 * _BYTES) - 1
-
-
-@lru_cache(maxsize=1 << 16)
-def _number(pod_class: int, node: int, what: int) -> int:
-    """The random number that pods of a class on a node stand for in a state's ``key``."""
-    text = f"{pod_class} {node} {what}".encode()
-    return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")
 
 
 class Column:
@@ -199,9 +183,7 @@ class ClusterState:
         self._counters = PodCounters(classes.counters, classes.nodes)
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
-        self._fingerprint = 0  # see ``key``
         self._bound_sums: dict[object, tuple[Callable[[int], int], IntArray]] = {}  # by owner
-        self.apart: frozenset[int] = frozenset()  # pods that are not alike to others of their class
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
@@ -296,12 +278,6 @@ class ClusterState:
         other.nominated = self.nominated.copy()
         return other
 
-    def tell_apart(self, pods: Iterable[int]) -> None:
-        """These pods are not alike to others of their class: it matters which of them leaves a node."""
-        self.apart = frozenset(pods)
-        for state in self._beside:
-            state.apart = self.apart
-
     def add(self, pod_class: int) -> int:
         """A new unbound pod of a class; returns its number."""
         for state in self._beside:
@@ -320,7 +296,6 @@ class ClusterState:
         self._put(pod, node)
         kind = self.pod_class[pod]
         self.bound_here[pod] = (kind, node)
-        self._mark(kind, node, BOUND_HERE, 1)
         for of, sums in self._bound_sums.values():
             sums[node] += of(kind)
         if self.classes[kind].spec.volumes:
@@ -377,8 +352,6 @@ class ClusterState:
         """Take the pods bound so far for pods that have run for long: the figures show them."""
         for state in self._beside:
             state.forget_bound()
-        for kind, node in self.bound_here.values():
-            self._mark(kind, node, BOUND_HERE, -1)
         self.bound_here.clear()
         self._bound_sums.clear()
 
@@ -391,8 +364,6 @@ class ClusterState:
         if not self.terminating[pod]:
             self.terminating[pod] = True
             self._touch(pod)
-            self._mark(self.pod_class[pod], self.node[pod], LIVE, -1)
-            self._mark(self.pod_class[pod], self.node[pod], TERMINATING, 1)
             self._counters.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
 
     def remove(self, pod: int) -> None:
@@ -405,12 +376,7 @@ class ClusterState:
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
-            self._mark(self.pod_class[pod], where, self._liveness(pod), -1)
-            if pod in self.apart:
-                self._mark(pod, where, APART, -1)
             here = self.bound_here.pop(pod, None)
-            if here:
-                self._mark(*here, BOUND_HERE, -1)
             for of, sums in self._bound_sums.values() if here else ():
                 sums[where] -= of(self.pod_class[pod])
             self.volumes_here.pop(pod, None)
@@ -427,8 +393,6 @@ class ClusterState:
             self._put(pod, node)
         elif self.terminating[pod]:
             self.terminating[pod] = False
-            self._mark(self.pod_class[pod], node, TERMINATING, -1)
-            self._mark(self.pod_class[pod], node, LIVE, 1)
             self._counters.change(self.pod_class[pod], node, 1, terminating=False)
 
     @contextmanager
@@ -437,21 +401,12 @@ class ClusterState:
         if self.terminating[pod]:
             yield
             return
-        states = (self, *self._beside)
-        for state in states:
-            state._touch(pod)
-            state._set_terminating(pod, terminating=True)
+        node = self.node[pod]
+        self.evict(pod)
         try:
             yield
         finally:
-            for state in states:
-                state._set_terminating(pod, terminating=False)
-
-    def _set_terminating(self, pod: int, *, terminating: bool) -> None:
-        """Let a pod of a node terminate or not, as far as counts go."""
-        self.terminating[pod] = terminating
-        sign = -1 if terminating else 1
-        self._counters.change(self.pod_class[pod], self.node[pod], sign, terminating=False)
+            self.restore(pod, node)
 
     @contextmanager
     def without(self, pods: Collection[int]) -> Iterator[None]:
@@ -473,42 +428,14 @@ class ClusterState:
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
         self._touch(pod)
-        self._mark(self.pod_class[pod], node, self._liveness(pod), 1)
-        if pod in self.apart:
-            self._mark(pod, node, APART, 1)
         self._count(self.pod_class[pod], node, 1)
         self._counters.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
-
-    def _mark(self, pod_class: int, node: int, what: int, by: int) -> None:
-        """Count pods in the fingerprint, or out of it where ``by`` is negative."""
-        self._fingerprint = (self._fingerprint + by * _number(pod_class, node, what)) & _MASK
 
     def _touch(self, pod: int) -> None:
         kind = self.pod_class[pod]
         touched = self._touched.get(kind, ())
         if pod not in touched:
             self._touched[kind] = (*touched, pod)
-
-    def _liveness(self, pod: int) -> int:
-        return TERMINATING if self.terminating[pod] else LIVE
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for states that began as one and in which any pod would be placed alike.
-
-        Pods of one class on one node are alike to the scheduler, so their number counts, not which pods they
-        are. Two searches that made the same moves in another order have states with one key. Pods that
-        ``tell_apart`` names, whose load the scheduler's figures do not show yet, count each by themselves.
-
-            web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
-            api-2 leaves a for c, web-2 leaves a for b      the same sum
-
-        Each class on a node stands for a random number of 128 bits, and a fingerprint is the sum of those
-        over all pods that came, less those that went. It costs the same however many moves were made, and
-        that two different states share one is as unlikely as that two files share a digest.
-        """
-        nominated = frozenset(self.nominated.items())
-        return self._first, self._fingerprint, nominated, self.added_taint, self.added_soft_taint
 
     def counter(self, number: int, key: str = "", *, keep: bool = True) -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.

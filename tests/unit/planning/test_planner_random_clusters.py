@@ -18,19 +18,14 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import builder
 from rebalancer.planning.builder import PartialPlan
-from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
-from rebalancer.planning.strategies.hot_nodes import relief
-from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from tests.builders import a_node
 from tests.conftest import examples
-from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 from tests.unit.planning.random_clusters import Cluster, clusters, excess_left, left_by_plan
 
 
@@ -290,36 +285,3 @@ def test_a_search_with_more_placements_never_leaves_more_excess(
             return excess_left(cluster)
 
     assert left(most + more) <= left(most) + 1e-6
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(clusters())
-def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None:
-    """Those that several searches share, and those that pods of one kind share between two moves."""
-
-    def plan() -> bytes:
-        return encode(Planner(cluster.inputs()).plan())
-
-    remembered = plan()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownPlacements, "shared", lambda _self, _state, _kind, compute: compute())
-        assert plan() == remembered
-        # No drafts: how many there are depends on how many placements they ask for.
-        patch.setattr(relief_search, "_ROOM_CELLS", 0)
-        patch.setattr(relief, "_MAX_ESTIMATES", 0)
-        remembered = plan()
-        patch.setattr(KnownPlacements, "of", lambda _self, _state, _kind, compute: compute())
-        assert plan() == remembered
-
-
-def test_siblings_on_a_node_are_placed_once() -> None:
-    """Nine pods that no other node can take are refused by the placement of one of them."""
-
-    def placements(pods: int) -> int:
-        web = a_workload("web", ["a"] * pods, cpu=f"{9 / pods}", spec={"nodeSelector": {"zone": "one"}})
-        nodes = [a_node("a", cpu=10, labels={"zone": "one"}), a_node("b", cpu=10, labels={"zone": "two"})]
-        return Planner(
-            planning_inputs(nodes, [web], policy=a_policy())
-        ).decided.builder.evaluator.placements.computed
-
-    assert placements(9) == placements(3)

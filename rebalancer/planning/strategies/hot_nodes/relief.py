@@ -123,10 +123,9 @@ def go_on(
     placements = min(_MOST_PLACEMENTS, max(_FEWEST_PLACEMENTS, affordable))
     start = builder.copy(limits, placements // estimates)
     start.scenarios = start.scenarios.only(1)  # which is good enough for an estimate
-    count = start.evaluator.placements
-    before = count.asked
+    before = start.evaluator.placed
     further = ReliefSearch(prepared, pods, start, asked).estimate()
-    count.asked = before
+    start.evaluator.placed = before
     return further
 
 

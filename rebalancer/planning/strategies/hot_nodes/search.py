@@ -379,7 +379,6 @@ class Attempt:
 
     def builder_without(self, left_out: Collection[int]) -> PlanBuilder:
         """A builder with all other moves made, whose landings are as they were with these."""
-        self._search.start.evaluator.placements.forget()
         builder = self._search.start.copy()
         for at, move in zip(self.order, self._accepted, strict=True):
             if at not in left_out:
@@ -444,10 +443,10 @@ class Attempt:
 
     def make_room(self, placements: int) -> None:
         """Let pods of cool nodes make room for pods that are refused there, for so many placements."""
-        asked = self.builder.evaluator.placements
-        budget = asked.asked + placements
+        evaluator = self.builder.evaluator
+        budget = evaluator.placed + placements
         tried = set[int]()
-        while not self._ended and asked.asked < budget:
+        while not self._ended and evaluator.placed < budget:
             value = self._pods.value(self.percent)
             refused = [
                 at

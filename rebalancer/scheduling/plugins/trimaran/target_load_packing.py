@@ -6,7 +6,7 @@ Source: scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacki
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Self
 
@@ -131,10 +131,6 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         """``recently_bound`` are (pod, class, node) of those whose load the window does not show yet."""
         super().__init__(arguments, watcher)
         self._recently_bound = recently_bound
-
-    @property
-    def recent_pods(self) -> Iterable[int]:
-        return (pod for pod, _, _ in self._recently_bound)
 
     def predicted_cpu_milli(self, spec: PodSpec) -> int:
         """What the plugin expects a pod to use: limits, else requests times a factor, else a default."""

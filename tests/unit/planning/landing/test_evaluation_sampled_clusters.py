@@ -137,10 +137,10 @@ def test_scenarios_are_looked_at_in_one_state_each_before_any_is_in_a_second_one
     plan, evaluator = PlanBuilder(prepared, ()), prepared.evaluator(())
     first, second = (PodRow(prepared.pods.names.index(name)) for name in ("web-0", "web-1"))
     assert plan.try_move(prepared.candidate(first)) is None
-    evaluator.placements.asked = 0
+    evaluator.placed = 0
     found = evaluator.evaluate(prepared.candidate(second), plan.scenarios, tolerated)
     assert found.refused is not None
-    assert evaluator.placements.asked == placements
+    assert evaluator.placed == placements
     assert len(found.by_scenario) == 8 * (tolerated == 1.0)
 
 

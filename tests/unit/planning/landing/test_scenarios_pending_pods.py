@@ -95,9 +95,7 @@ def test_pending_pods_that_a_node_never_admits_cost_no_placement_there() -> None
     def placements(*waiting_for_gpu: Workload) -> int:
         web = a_workload("web", ["a"] * 9)
         nodes = [a_node("a", cpu=10), a_node("b", cpu=20)]
-        return Planner(
-            planning_inputs(nodes, [web, *waiting_for_gpu])
-        ).decided.builder.evaluator.placements.computed
+        return Planner(planning_inputs(nodes, [web, *waiting_for_gpu])).decided.builder.evaluator.placed
 
     jobs = [waiting(f"job-{number}", cpu="1", nodeSelector={"gpu": str(number)}) for number in range(20)]
     assert placements(*jobs) == placements()

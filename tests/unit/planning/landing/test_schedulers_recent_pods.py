@@ -32,18 +32,15 @@ def test_states_that_a_recent_or_an_older_pod_has_left_are_told_apart_by_what_is
         configuration=configuration,
         view=SchedulerView({"http://w": WatcherMetrics(figures, NOW, NOW - 900, NOW, "test")}),
     )
-    schedulers, keys, totals = ProfileSchedulers(inputs), [], []
+    schedulers, totals = ProfileSchedulers(inputs), []
     for row in range(3):
         state = schedulers.state.copy()
         state.remove(PodRow(row))
-        keys.append(state.key)
         kind = state.pod_class[row]
         totals.append(schedulers.scheduler(kind).place(state, kind).totals.tolist())
         state.restore(PodRow(row), 0)
-        assert state.key == schedulers.state.key
 
     assert totals[0] != totals[1] == totals[2]
-    assert keys[0] != keys[1] == keys[2]
 
 
 def test_the_replacement_of_a_recent_pod_is_placed_by_what_that_pod_leaves_and_not_an_older_one() -> None:
@@ -69,7 +66,6 @@ def test_the_replacement_of_a_recent_pod_is_placed_by_what_that_pod_leaves_and_n
     for row in (1, 0, 2):
         found = shared.once_gone(prepared.candidate(PodRow(row)), state)
         assert found.totals.tolist() == alone[row]
-    assert shared.placements.computed == 2  # the third pod is like the second
 
 
 @rows(
