@@ -141,8 +141,6 @@ class UsedLimits(msgspec.Struct):
     bounds: tuple[Bound, ...]
     # By the name of a limit, and what it counts by: a node, namespace or workload; the name itself for all.
     counts: Mapping[str, Counter[object]]
-    # By the names of limits, and the namespace and the workload that their refusal names.
-    refusals: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, inputs: PlanningInputs, made: Sequence[Move]) -> UsedLimits:
@@ -194,15 +192,6 @@ class UsedLimits(msgspec.Struct):
         names = self.reached(pod)
         if not names:
             return None
-        namespace = pod.namespace if "per_namespace" in names else ""
-        workload = pod.workload if "per_workload" in names else None
-        named = (names, namespace, workload and (workload.name, workload.desired))
-        if named not in self.refusals:
-            self.refusals[named] = self._refusal_by(pod, names)
-        return self.refusals[named]
-
-    def _refusal_by(self, pod: Candidate, names: Sequence[str]) -> NotMoved:
-        """What limits of these names say of a pod."""
         limits = self.limits
         words = {
             "per_run": f"perRun {limits.per_run}",

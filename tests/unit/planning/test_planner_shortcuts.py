@@ -10,13 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.planning.builder import UsedLimits
 from rebalancer.planning.eviction import EvictionContext
-from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.landing.spread import SpreadConstraint
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies.hot_nodes.movable import ALL, MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Attempt
 from rebalancer.planning.workloads.lookup import Workloads
@@ -56,12 +53,11 @@ class Forgetful(dict[Any, Any]):
 
 
 def forget(patch: pytest.MonkeyPatch) -> None:
-    """Let rules and limits be asked anew of every pod, however often a plan asks."""
+    """Let rules be asked anew of every pod, however often a plan asks."""
     for name in ("first_refusals", "refusals", "first_of_others"):
         patch.setattr(EvictionContext, name, Forgetful())
     nothing = property(lambda context: np.zeros(len(context.pods), np.bool_))
     patch.setattr(EvictionContext, "ordinary", nothing)
-    patch.setattr(UsedLimits, "refusal", refusal_anew)
     for kind, names in (
         (Workloads, ("_by_class", "_chains", "_siblings", "_staying_of")),
         (Replacements, ("_by_classes", "_of", "_alike")),
@@ -69,11 +65,6 @@ def forget(patch: pytest.MonkeyPatch) -> None:
         for name in names:
             assert name in kind.__init__.__code__.co_names  # renamed: then nothing would be forgotten
             patch.setattr(kind, name, Forgetful(), raising=False)
-
-
-def refusal_anew(used: UsedLimits, pod: Candidate) -> NotMoved | None:
-    names = used.reached(pod)
-    return used._refusal_by(pod, names) if names else None
 
 
 @settings(max_examples=examples(20))
@@ -91,9 +82,7 @@ def test_a_plan_is_the_same_where_nothing_is_left_out_or_remembered(cluster: Clu
 
 @settings(max_examples=examples(20))
 @given(clusters(), st.data())
-def test_a_plan_is_the_same_where_rules_and_limits_are_asked_anew(
-    cluster: Cluster, data: st.DataObject
-) -> None:
+def test_a_plan_is_the_same_where_rules_are_asked_anew(cluster: Cluster, data: st.DataObject) -> None:
     for pod in (pod for workload in cluster.workloads for pod in workload.pods):
         data.draw(st.sampled_from(CHANGES))(pod)
     cluster.policy["strategies"] = {**STRATEGIES, "lifetime": {"maxAge": "1h"}}
