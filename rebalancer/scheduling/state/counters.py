@@ -161,15 +161,6 @@ class CounterRegistry:
         return self._terminating[counter]
 
 
-class _Changing(msgspec.Struct, frozen=True):
-    """A count that changes as a pod of a class comes or goes."""
-
-    place: tuple[int, str]  # counter and topology key
-    domains: Sequence[int] | None  # by node; None where nodes are what is counted by
-    weight: int
-    terminating: bool  # terminating pods count
-
-
 class PodCounters:
     """The counts of one state. Arrays are shared between copies until one of them writes."""
 
@@ -180,7 +171,6 @@ class PodCounters:
         # has domain -1. The key "" counts by node.
         self._counts: dict[tuple[int, str], IntArray] = {}
         self._keys: dict[int, tuple[str, ...]] = {}  # counter -> the keys it is counted by
-        self._changing: dict[int, tuple[_Changing, ...]] = {}  # by class, see ``_of_class``
         self._own: set[tuple[int, str]] = set()
 
     def copy(self) -> PodCounters:
@@ -188,7 +178,6 @@ class PodCounters:
         other = PodCounters(self._registry, self._nodes)
         other._counts = self._counts.copy()
         other._keys = self._keys.copy()
-        other._changing = self._changing
         self._own.clear()
         return other
 
@@ -200,7 +189,6 @@ class PodCounters:
         """Keep the counts of a counter by topology key: the ``first`` ones and (node, weight) ``since``."""
         self._counts[counter, key] = first
         self._keys[counter] = (*self._keys.get(counter, ()), key)
-        self._changing = {}
         domains = self._nodes.labels.column(key).by_node if key else None
         for node, weight in since:
             self._add((counter, key), node if domains is None else domains[node], weight)
@@ -212,29 +200,13 @@ class PodCounters:
         """Count a pod of a class in or out: in counters of live pods, of all pods, or both."""
         if not self._counts:
             return
-        for count in self._of_class(pod_class):
-            counts = terminating if count.terminating else live
-            if counts:
-                domain = node if count.domains is None else count.domains[node]
-                self._add(count.place, domain, sign * count.weight)
-
-    def _of_class(self, pod_class: int) -> tuple[_Changing, ...]:
-        """The counts that change as a pod of a class comes or goes."""
-        changing = self._changing.get(pod_class)
-        if changing is None:
-            column = self._nodes.labels.column
-            changing = tuple(
-                _Changing(
-                    (entry.counter, key),
-                    column(key).by_node if key else None,
-                    entry.weight,
-                    entry.terminating,
-                )
-                for entry in self._registry.entries(pod_class)
-                for key in self._keys.get(entry.counter, ())
-            )
-            self._changing[pod_class] = changing
-        return changing
+        for entry in self._registry.entries(pod_class):
+            counts = terminating if entry.terminating else live
+            if not counts:
+                continue
+            for key in self._keys.get(entry.counter, ()):
+                domain = self._nodes.labels.column(key).by_node[node] if key else node
+                self._add((entry.counter, key), domain, sign * entry.weight)
 
     def _add(self, place: tuple[int, str], domain: int, weight: int) -> None:
         if domain < 0:
