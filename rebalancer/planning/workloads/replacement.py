@@ -39,7 +39,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Replacements:
-    """Finds what would replace each pod; pods of one class with alike siblings have the same."""
+    """Finds what would replace each pod."""
 
     def __init__(self, snapshot: Snapshot, workloads: Workloads) -> None:
         self._pods = snapshot.pods
@@ -53,10 +53,7 @@ class Replacements:
             }
         classes = snapshot.recording.records(PRIORITY_CLASSES)
         self._priorities = {priority_class.metadata.name: priority_class.value for priority_class in classes}
-        self._by_classes: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
         self._of: dict[PodRow, Replacement] = {}
-        # Of pods whose name has no part in it, by class and newest sibling.
-        self._alike: dict[tuple[PodClassIndex, PodRow | None], Replacement] = {}
 
     def of(self, row: PodRow) -> Replacement:
         """The class of the pod that would replace a pod."""
@@ -66,30 +63,16 @@ class Replacements:
         return replacement
 
     def _of_row(self, row: PodRow) -> Replacement:
-        workload = self._workloads.of(row)
-        if not self._workloads.makes_alike(workload.owner):
-            revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
-            return self._shown_by(row, workload, self._workloads.newest_sibling(row, revision), revision)
-        sibling = self._workloads.newest_sibling(row)
-        key = PodClassIndex(int(self._pods.pod_class[row])), sibling
-        replacement = self._alike.get(key)
-        if replacement is None:
-            replacement = self._alike[key] = self._shown_by(row, workload, sibling, "")
-        return replacement
-
-    def _shown_by(
-        self, row: PodRow, workload: WorkloadInfo, sibling: PodRow | None, revision: str
-    ) -> Replacement:
         """What replaces a pod, as its newest ready sibling of the revision that comes back shows it."""
+        workload = self._workloads.of(row)
+        revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
+        sibling = self._workloads.newest_sibling(row, revision)
         labelled = workload.template is not None and not BINDING_LABELS.isdisjoint(
             workload.template.metadata.labels or {}
         )
         own = self._comparable(row, labelled)
         newest = None if sibling is None else self._comparable(sibling, labelled)
-        key = own.index, newest.index if newest else None
-        if key not in self._by_classes:
-            self._by_classes[key] = self._find(own, newest, workload, revision)
-        return self._by_classes[key]
+        return self._find(own, newest, workload, revision)
 
     def _comparable(self, row: PodRow, labelled: bool) -> _Comparable:
         """A pod as it was created; ``labelled`` if its template has labels that binding sets."""

@@ -60,7 +60,7 @@ def forget(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EvictionContext, "ordinary", nothing)
     for kind, names in (
         (Workloads, ("_by_class", "_chains", "_siblings", "_staying_of")),
-        (Replacements, ("_by_classes", "_of", "_alike")),
+        (Replacements, ("_of",)),
     ):
         for name in names:
             assert name in kind.__init__.__code__.co_names  # renamed: then nothing would be forgotten
