@@ -7,16 +7,14 @@ is as full as before, and the eviction was for nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.scheduling.state.cluster_state import ClusterState
-
-# Filters whose verdict depends on a pod's class and the node alone.
-_STATIC = frozenset({"NodeName", "NodeUnschedulable", "NodeAffinity", "TaintToleration"})
 
 
 class FreedRoom:
@@ -26,7 +24,6 @@ class FreedRoom:
         """``waiting`` are classes, in queue order."""
         self._schedulers = schedulers
         self._waiting = np.array(waiting, np.int64)
-        self._rejected: dict[tuple[int, NodeRow], bool] = {}
         classes = schedulers.state.classes
         # (waiting, resources)
         self._requests = np.array(
@@ -57,8 +54,16 @@ class FreedRoom:
         free = classes.allocatable[source] - state.requested[source] + classes.present[state.pod_class[row]]
         free[BASE_RESOURCES.index("pods")] = 1  # a pod leaves, so there is room for one
         has_room = ((self._requests <= free) | (self._requests == 0)).all(axis=1)
-        fitting = self._waiting[has_room | self._needs_no_room].tolist()
-        return [index for index in fitting if not self._is_rejected(index, source, state)]
+        fits = (has_room | self._needs_no_room) & self._admitted[:, source]
+        fitting: list[int] = self._waiting[fits].tolist()
+        return fitting
+
+    @cached_property
+    def _admitted(self) -> BoolArray:
+        """(waiting, nodes) which nodes admit each class by labels and taints, in every state alike."""
+        state = self._schedulers.state
+        likely = self._schedulers.likely_scheduler
+        return np.array([likely(index).admitting(state, index) for index in self._waiting.tolist()])
 
     def takes(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
         """Whether pods of a class fit on a node, or may; ``state`` is without the pod that leaves it."""
@@ -73,11 +78,3 @@ class FreedRoom:
         if self._schedulers.is_foreign(pod_class):
             return f"{name}, whose scheduler {pod.scheduler_name} is not configured, may fit where it leaves"
         return f"{name} would fit where it leaves"
-
-    def _is_rejected(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
-        """Whether labels or taints of a node reject a class, in every state alike."""
-        key = (pod_class, source)
-        if key not in self._rejected:
-            scheduler = self._schedulers.likely_scheduler(pod_class)
-            self._rejected[key] = bool(scheduler.rejection_at(state, pod_class, source, _STATIC))
-        return self._rejected[key]
