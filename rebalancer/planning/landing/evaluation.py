@@ -411,11 +411,7 @@ class MoveEvaluator:
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
         courses = len(self._courses(candidate, scenarios.all[0]))
-        waiting = 0
-        if self._freed:
-            waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
-            waiting = min(waiting, MAX_WAITING_CLASSES)
-        return len(scenarios.all) * (courses * self._schedulers.max_views + waiting)
+        return len(scenarios.all) * courses * self._schedulers.max_views
 
     def _courses(self, candidate: Candidate, scenario: Scenario) -> Sequence[tuple[bool, Predecessor]]:
         """The courses: whether pods evicted before it in this wave are gone, and what its predecessor does.
@@ -457,7 +453,6 @@ class MoveEvaluator:
         state = scenario.after_termination
         with with_predecessor(state, candidate.row, Predecessor.GONE):
             for pod_class in waiting[:MAX_WAITING_CLASSES]:
-                self.placed += 1
                 if self._freed.takes(pod_class, candidate.source, state):
                     return self._freed.sentence(pod_class)
         if len(waiting) <= MAX_WAITING_CLASSES:
