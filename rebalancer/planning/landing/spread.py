@@ -151,10 +151,6 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         rows = self.counter.rows
         return self.counter.values[nodes] >= 0 if rows is None else np.isin(nodes, rows)
 
-    def may_be_skewed(self, state: ClusterState) -> bool:
-        """False where it holds for as few pods as match at all; quicker to tell than whether it holds."""
-        return state.most_counted(self.counter.counter) > self.counter.constraint.max_skew
-
     @property
     def lacks(self) -> str:
         """That there are fewer domains than it asks for, in words; empty where there are enough."""

@@ -92,8 +92,6 @@ class TopologySpread(Strategy):
         state = plan.scenarios.all[0].after_termination
         order = dict[PodRow, tuple[int, float, str]]()
         for constraint in () if plan.used.spent else self._constraints.all():
-            if not constraint.may_be_skewed(state):
-                continue
             left = constraint.counter.counts(state, keep=False).copy()
             if not constraint.moves_left(left):
                 continue

@@ -466,11 +466,6 @@ class ClusterState:
         for kind in self.classes.of_controller(uid):
             yield from self._touched.get(kind, ())
 
-    def most_counted(self, number: int) -> int:
-        """No more pods than this can count in a counter."""
-        classes = self.classes.counters.classes(number)
-        return sum(len(self.first_of(kind)) + len(self._touched.get(kind, ())) for kind, _ in classes)
-
     def _since(self, counter: int) -> Iterator[tuple[int, int]]:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
         book = self.classes.counters

@@ -81,9 +81,6 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
         Such a pod counts itself, in its domain or, as the one to place, beside it.
         """
         max_skew = self.constraint.max_skew
-        every = self.on_every_node and self.rows is None
-        if every and (self.counter < 0 or state.most_counted(self.counter) <= max_skew):
-            return np.zeros(len(nodes), np.bool_)
         counts = self.counts(state, keep=False)
         populated = counts[self.populated]
         few = len(populated) < self.constraint.min_domains

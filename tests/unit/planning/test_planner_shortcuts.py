@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.eviction import EvictionContext
-from rebalancer.planning.landing.spread import SpreadConstraint
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.strategies.hot_nodes.movable import ALL, MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Attempt
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.replacement import Replacements
-from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.conftest import examples
 from tests.unit.planning.builders import plan_of
 from tests.unit.planning.eviction.test_rules_ordinary_pods import CHANGES
@@ -75,8 +73,6 @@ def test_a_plan_is_the_same_where_nothing_is_left_out_or_remembered(cluster: Clu
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Attempt, "_is_spent", False)
         patch.setattr(MovablePods, "on_changed", every_pod)
-        patch.setattr(SpreadConstraint, "may_be_skewed", lambda *_: True)
-        patch.setattr(ClusterState, "most_counted", lambda *_: 10**9)
         assert encode(Planner(cluster.inputs(perRun=most)).plan()) == found
 
 

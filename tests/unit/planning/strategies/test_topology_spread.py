@@ -238,7 +238,6 @@ def test_moves_left_are_the_fewest_that_any_order_of_moves_needs(counts: list[in
     web = a_workload("web", on or [""], spec=spread(skew=skew))
     prepared = prepare(planning_inputs(zones(len(counts)), [web]))
     (constraint,) = SpreadConstraints(prepared.schedulers, prepared.pods, [HARD], defaults=False).all()
-    quick = constraint.may_be_skewed(prepared.state)
     passing = constraint.counter.counts(prepared.state, keep=False)
     left, reached = 0, {tuple(sorted(counts))}
     while not any(max(each) - min(each) <= skew for each in reached):
@@ -253,7 +252,6 @@ def test_moves_left_are_the_fewest_that_any_order_of_moves_needs(counts: list[in
 
     assert constraint.moves_left(constraint.counter.counts(prepared.state)) == left
     assert constraint.moves_left(passing) == left
-    assert quick or not left
 
 
 def test_a_terminating_pod_counts_for_no_constraint_and_is_not_looked_at() -> None:
