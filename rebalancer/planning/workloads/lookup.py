@@ -79,9 +79,7 @@ class Workloads:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._by_class: dict[int, WorkloadInfo] = {}
-        self._chains: dict[int, list[tuple[str, records.Workload]]] = {}
-        self._siblings: dict[str, list[PodRow]] = {}
-        self._staying_of: dict[str, IntArray] = {}  # by the uid of their controller, as siblings are
+        self._staying_of: dict[str, IntArray] = {}  # by the uid of their controller
         self.limit_ranges = LimitRanges(snapshot)
         self.default_priority_class = _default_priority_class(snapshot)
 
@@ -173,13 +171,7 @@ class Workloads:
 
         Of one whose kind is never read, the last of the chain, the record holds the name alone.
         """
-        index = int(self._snapshot.pods.pod_class[row])
-        if index not in self._chains:
-            self._chains[index] = self._chain(self._snapshot.pods.classes[index].owner)
-        return self._chains[index]
-
-    def _chain(self, owner: Owner) -> list[tuple[str, records.Workload]]:
-        above: Owner | records.OwnerReference | None = owner
+        above: Owner | records.OwnerReference | None = self._snapshot.pods.class_of(row).owner
         controllers: list[tuple[str, records.Workload]] = []
         while above is not None and above.kind and len(controllers) < _MAX_OWNER_CHAIN:
             kind_and_record = self._snapshot.workloads.get(above.uid)
@@ -212,12 +204,12 @@ class Workloads:
         """The newest other ready pod of the controller, not terminating, of ``revision`` if it is given."""
         pods = self._snapshot.pods
         uid = pods.class_of(row).owner.uid
-        if uid not in self._siblings:
-            rows, of_controller = self._newest_first
-            self._siblings[uid] = (
-                [PodRow(other) for other in rows[of_controller[uid]].tolist()] if uid else []
-            )
-        for sibling in self._siblings[uid]:
+        if not uid:
+            return None
+        rows, of_controller = self._newest_first
+        here = of_controller[uid]
+        for at in range(here.start, here.stop):
+            sibling = PodRow(int(rows[at]))
             if sibling != row and (not revision or revision_of(pods.class_of(sibling)) in ("", revision)):
                 return sibling
         return None

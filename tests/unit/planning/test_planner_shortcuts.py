@@ -57,7 +57,7 @@ def forget(patch: pytest.MonkeyPatch) -> None:
     nothing = property(lambda context: np.zeros(len(context.pods), np.bool_))
     patch.setattr(EvictionContext, "ordinary", nothing)
     for kind, names in (
-        (Workloads, ("_by_class", "_chains", "_siblings", "_staying_of")),
+        (Workloads, ("_by_class", "_staying_of")),
         (Replacements, ("_of",)),
     ):
         for name in names:
