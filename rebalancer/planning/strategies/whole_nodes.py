@@ -76,7 +76,6 @@ class WholeNodes:
         self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
         self.empty: BoolArray = self.leaving == 0  # (nodes,)
         self.held: list[PodRow] = []
-        self._saves: dict[int, float] = {}
 
     @cached_property
     def _prices(self) -> Sequence[float | None]:
@@ -145,9 +144,7 @@ class WholeNodes:
 
     def saves(self, node: int) -> float:
         """What is saved without a node: its price, 1 if none is known; 0 if it may not be emptied."""
-        if node not in self._saves:
-            self._saves[node] = self._worth[node] * self._may_be_emptied(node)
-        return self._saves[node]
+        return self._worth[node] * self._may_be_emptied(node)
 
     def is_given(self, node: int) -> bool:
         """Whether its owner and the policy let it be emptied, as its labels and annotations say."""

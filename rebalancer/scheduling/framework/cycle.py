@@ -205,12 +205,8 @@ class Scheduler:
 
     def of_class(self, state: ClusterState, pod_class: int) -> ClassCycle:
         """The cycle of a class; it is kept until the state gets further classes, which may change it."""
-        key = pod_class, self, state.classes.counters.catch_up()
-        results = state.classes.results
-        if key not in results:
-            results[key] = self._compute_cycle(state, pod_class)
-        cycle: ClassCycle = results[key]
-        return cycle
+        terms = state.classes.counters.catch_up()
+        return state.classes.cached(pod_class, self, terms, lambda: self._compute_cycle(state, pod_class))
 
     def _compute_cycle(self, state: ClusterState, pod_class: int) -> ClassCycle:
         release = state.classes.release

@@ -322,12 +322,8 @@ class PodTopologySpread(Plugin):
 
     def soft(self, state: ClusterState, pod_class: int) -> SoftConstraints:
         """The constraints of a class that score."""
-        key = pod_class, self, SOFT if state.added_taint is None else (SOFT, self._taint(state, pod_class))
-        results = state.classes.results
-        if key not in results:
-            results[key] = self._find_soft(state, pod_class)
-        soft: SoftConstraints = results[key]
-        return soft
+        key = SOFT, self._taint(state, pod_class)
+        return state.classes.cached(pod_class, self, key, lambda: self._find_soft(state, pod_class))
 
     def _find_soft(self, state: ClusterState, pod_class: int) -> SoftConstraints:
         pod = state.classes[pod_class]
