@@ -445,8 +445,6 @@ class MoveEvaluator:
 
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""
-        if not self._freed:
-            return ""
         waiting = self._may_be_taken_by(candidate, scenario)
         if not waiting:
             return ""

@@ -38,10 +38,6 @@ class FreedRoom:
             np.bool_,
         )
 
-    def __bool__(self) -> bool:
-        """Whether any pod waits."""
-        return bool(len(self._waiting))
-
     def may_be_taken_by(self, row: PodRow, source: NodeRow, state: ClusterState) -> list[int]:
         """The waiting classes that fit on a node once a pod has left it, by requests, labels and taints.
 

@@ -322,10 +322,6 @@ class Scheduler:
         by_score = [plugin for plugin in self._scores if plugin.name in scores]
         return by_filter, by_score
 
-    def nodes_to_find(self, candidates: int) -> int:
-        """How many feasible nodes end the search: of more, the scheduler compares this many, a sample."""
-        return nodes_to_find(candidates, self._percentage)
-
     def feasible(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) which nodes pass every filter."""
         return self.feasible_as_seen(state.seen_by(self.view), pod_class)
@@ -530,7 +526,7 @@ class Scheduler:
     def _limit(self, candidates: int) -> int:
         """How many feasible nodes end a search among so many candidates; the first one if nothing follows."""
         if self._scores or any(extender.filter_verb for extender in self._extenders):
-            return self.nodes_to_find(candidates)
+            return nodes_to_find(candidates, self._percentage)
         return 1
 
     def _search(

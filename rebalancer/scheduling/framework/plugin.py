@@ -291,11 +291,6 @@ class Plugin:
         """Whether the result of ``pre_filter`` depends on the class and on static facts alone."""
         return self.static or self.static_pre_filter
 
-    @property
-    def has_notes(self) -> bool:
-        """Whether there may be a ``note``."""
-        return type(self).note is not Plugin.note
-
     def is_static(self, point: ExtensionPoint, state: ClusterState, pod_class: int) -> bool:
         """Whether what it says of a class at an extension point is the same in every state of a cluster.
 

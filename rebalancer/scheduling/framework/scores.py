@@ -201,11 +201,9 @@ class ClassScores(Mapping[str, IntArray]):
         """What a reader of the scores should know, a plugin at a time."""
         notes: list[str] = []
         for scores in (*self._static.scores, *self._changing):
-            plugin = scores.plugin
-            if plugin.has_notes:
-                text = plugin.note(scores.of(self._feasible).raw)
-                if text:
-                    notes.append(f"{plugin.name}: {text}")
+            text = scores.plugin.note(scores.of(self._feasible).raw)
+            if text:
+                notes.append(f"{scores.plugin.name}: {text}")
         return tuple(notes)
 
     def beside(self, plugin: str, here: IntArray, there: IntArray) -> IntArray:
