@@ -337,10 +337,9 @@ class LaneTables:
         self.expected = np.zeros(len(self.pods), np.int64)
         self.missing_before = np.zeros(len(self.pods), np.int64)
         if self.packing is not None:
-            recent = frozenset(self.packing.recent_pods)
             for at, pod in enumerate(self.pods):
                 self.expected[at] = self.packing.expected(classes, pod.replacement)
-                if pod.row in recent:
+                if pod.row in self.packing.recent_pods:
                     self.missing_before[at] = self.packing.expected(classes, leaving[at])
         self.allocatable = classes.allocatable
         self.most_pods = classes.allocatable[:, PODS_COLUMN]

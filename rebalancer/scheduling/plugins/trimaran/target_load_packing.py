@@ -131,6 +131,7 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         """``recently_bound`` are (pod, class, node) of those whose load the window does not show yet."""
         super().__init__(arguments, watcher)
         self._recently_bound = recently_bound
+        self.recent_pods = frozenset(pod for pod, _, _ in recently_bound)
 
     def predicted_cpu_milli(self, spec: PodSpec) -> int:
         """What the plugin expects a pod to use: limits, else requests times a factor, else a default."""
