@@ -248,16 +248,14 @@ def possible_landings(
     """
     names = prepared.inputs.snapshot.nodes.names
     chances = landings.chance.tolist()
+    rounded = landings.chance.round(CHANCE_DIGITS).tolist()
     nodes = [names[row] for row in landings.rows.tolist()]
     order = sorted(
         (at for at, chance in enumerate(chances) if chance), key=lambda at: (-chances[at], nodes[at])
     )
     likeliest = order[:_MOST_LOADS]
     load_of = dict(zip(likeliest, changes(likeliest), strict=True)) if changes is not None else {}
-    return tuple(
-        Landing(node=nodes[at], probability=round(chances[at], CHANCE_DIGITS), load=load_of.get(at, {}))
-        for at in order
-    )
+    return tuple(Landing(node=nodes[at], probability=rounded[at], load=load_of.get(at, {})) for at in order)
 
 
 def _changes(
