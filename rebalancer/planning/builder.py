@@ -50,7 +50,7 @@ from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
 
 MAX_PLACEMENTS = 20_000
-"""Most placements that are computed for a plan: some ten seconds on a large cluster."""
+"""Most placements that are made for a plan; one of 200 moves on 5,000 nodes makes some 6,000."""
 
 
 class Bound(msgspec.Struct, frozen=True):

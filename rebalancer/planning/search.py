@@ -24,7 +24,7 @@ from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies.one_by_one import together_with
 from rebalancer.planning.strategies.strategy import Strategy
 
-# Courses times moves, of which each takes some milliseconds, and that times nodes: a second or two at most.
+# Courses times moves, and that times nodes: each course makes all moves again.
 _MAX_STEPS_FOLLOWED = 500
 _MAX_CELLS_FOLLOWED = 100_000
 

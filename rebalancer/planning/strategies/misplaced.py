@@ -326,6 +326,7 @@ class Misplaced(Strategy):
         if spoiled.any():
             placement = landings.once_gone()
             chosen = placement.feasible[placement.chance > 0]
+            chosen = placement.best_of_each_kind(self._soft, chosen)
             spoiled[spoiled] = placement.preferred(self._soft, landings.rows[spoiled], chosen).any(axis=1)
         return spoiled
 

@@ -120,6 +120,22 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         preferred: BoolArray = higher_by_a_plugin & higher
         return preferred
 
+    def best_of_each_kind(self, plugins: Iterable[str], nodes: IntArray) -> IntArray:
+        """Of nodes that these plugins score alike the one with the highest total, by row.
+
+        Where none of these is ``preferred`` to another node, none of ``nodes``, which are feasible, is.
+        """
+        if not (len(nodes) and isinstance(self.scores, ClassScores)):
+            return nodes
+        at = self.feasible.searchsorted(nodes)
+        kinds = [self.scores.by_plugin[plugin].raw[at] for plugin in plugins if plugin in self.scores]
+        order = np.lexsort((self.totals[at], *kinds))
+        is_last = np.ones(len(nodes), np.bool_)
+        is_last[:-1] = np.logical_or.reduce(
+            [kind[order[1:]] != kind[order[:-1]] for kind in kinds], initial=False
+        )
+        return nodes[order[is_last]]
+
     def chance_from(self, starts: Starts) -> FloatArray:
         """(feasible,) the chance of being chosen if each scheduler's searches start at these places."""
         if self.tie is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -223,3 +224,34 @@ def test_pods_are_preempted_where_there_are_some_of_lower_priority(profiles: str
     found = Preemptions(state).of(_scheduler(snapshot, profiles), state.pod_class[pods["default", "p"]])
 
     assert (found.nodes.tolist(), found.victims) == ([nodes["taken"]], (pods["default", "low"],))
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=12))
+def test_a_node_that_none_of_the_best_of_each_kind_is_preferred_to_has_none_preferred_to_it(
+    nodes: list[tuple[int, int, int]],
+) -> None:
+    """Nodes have soft taints, a label that the pod prefers, and so many cores."""
+    items = [
+        a_node(
+            f"n{at}",
+            cpu=cores,
+            labels={"rank": str(rank)},
+            taints=[{"key": f"t{number}", "effect": "PreferNoSchedule"} for number in range(taints)],
+        )
+        for at, (taints, rank, cores) in enumerate(nodes)
+    ]
+    terms = [{"weight": rank, "preference": {"matchExpressions": [_is("rank", rank)]}} for rank in (1, 2)]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    snapshot = a_snapshot(nodes=items, pods=[a_pod("p", cpu="100m", affinity=affinity)])
+    state = ClusterState.of(snapshot)
+    placement = _scheduler(snapshot).place(state, state.pod_class[0])
+    every = np.arange(len(nodes))
+    for plugins in (["TaintToleration"], ["TaintToleration", "NodeAffinity"], []):
+        best = placement.best_of_each_kind(plugins, placement.feasible)
+        preferred = placement.preferred(plugins, every, placement.feasible).any(axis=1)
+        assert placement.preferred(plugins, every, best).any(axis=1).tolist() == preferred.tolist()
+
+
+def _is(key: str, value: int) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": [str(value)]}
