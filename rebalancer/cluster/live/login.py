@@ -397,8 +397,7 @@ def _connected(
                 config.load_incluster_config(client_configuration=settings)
                 return _client(settings, None), None
         # Read once: the official client parses YAML in Python, some seconds for a large file.
-        paths = str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
-        merged = kube_config.KubeConfigMerger(paths)
+        merged = kube_config.KubeConfigMerger(where)
         if merged.config is None:
             raise config.ConfigException("no configuration found")
         if identity.cluster or identity.user:

@@ -288,3 +288,12 @@ def test_the_client_can_list_every_kind_we_read() -> None:
     for kind in KINDS:
         api.list_page(kind)
     assert [request.path for request in transport.requests] == [kind.path for kind in KINDS]
+
+
+def test_the_kubeconfig_is_the_one_that_the_environment_names_when_a_login_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        monkeypatch.setenv("KUBECONFIG", str(a_kubeconfig(tmp_path / name)))
+        with pytest.raises(InputError, match=f"{name}: has no context 'nowhere'"):
+            connect(None, "nowhere")
