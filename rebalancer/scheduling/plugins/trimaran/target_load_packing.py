@@ -27,6 +27,9 @@ from rebalancer.scheduling.state.pod_classes import PodClasses
 
 # Times the largest amount of a pod it still fits the int64 in which the Go plugin keeps the product.
 _LARGEST_MULTIPLIER = 1000
+# What one pod is expected to use at most: more than any node has, so it scores 0 everywhere, and the sum of
+# millions of such pods is still an int64. Go's sum would overflow.
+_MOST_CPU_MILLI = 1 << 40
 
 
 def _quantities(value: object) -> object:
@@ -144,13 +147,14 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
                 total += quantities.cpu_milli(limits["cpu"])
             elif "cpu" in requests:
                 request = quantities.cpu_milli(requests["cpu"])
-                total += int(
-                    round_half_away(np.array([request * self._arguments.default_requests_multiplier]))[0]
-                )
+                product = request * self._arguments.default_requests_multiplier
+                bounded = min(max(product, -_MOST_CPU_MILLI), _MOST_CPU_MILLI)
+                total += int(round_half_away(np.array([bounded]))[0])
             else:
                 total += self._arguments.default_requests_cpu_milli
         overhead = quantities.parse((spec.overhead or {}).get("cpu", "0"))
-        return total + quantities.milli_of(Fraction(overhead))
+        total += quantities.milli_of(Fraction(overhead))
+        return min(max(total, -_MOST_CPU_MILLI), _MOST_CPU_MILLI)
 
     def expected(self, classes: PodClasses, pod_class: int) -> int:
         """What the plugin expects a pod of a class to use, in thousandths of a core."""

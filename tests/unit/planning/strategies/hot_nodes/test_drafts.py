@@ -191,6 +191,21 @@ def test_a_scheduler_that_packs_counts_pods_that_another_one_places() -> None:
         walk(inputs, seed)
 
 
+def test_a_pod_whose_limit_no_machine_could_give_is_drafted_beside_others() -> None:
+    """The API server takes such limits, and TargetLoadPacking adds those of pods that its window lacks."""
+    nodes = [a_node(name, cpu=cores) for name, cores in (("a", 8), ("b", 9), ("c", 10))]
+    requested = {"requests": {"cpu": "900m"}, "limits": {"cpu": "9223372036854775807"}}
+    containers = [{"name": name, "resources": requested} for name in ("one", "two")]
+    workloads = [
+        *(a_workload(f"plain-{at}", ["a"], cpu="900m") for at in range(4)),
+        *(a_workload(f"huge-{at}", ["a"], spec={"containers": containers}) for at in range(2)),
+    ]
+    inputs = planning_inputs(nodes, workloads, policy=a_policy())
+    for window_end in (NOW, 0.0):
+        for seed in range(5):
+            walk(scheduled_by(PACKING, inputs, window_end), seed)
+
+
 def drafts_of(prepared: PreparedInputs) -> tuple[Drafts, MovablePods]:
     pods = MovablePods(prepared, prepared.disruption, movable(prepared))
     asked = prepared.policy.planning.level.least_relief
