@@ -185,6 +185,9 @@ class LaneTables:
         admitted = cycle.admitted
         for slot in hard:
             admitted = admitted & (slot.cells >= 0)
+        rows = np.flatnonzero(admitted)  # the nodes that may be feasible
+        if any(plugin.fails(self.state, kind, rows) for plugin in cycle.preparing):
+            raise _UnknownError
         fit_plugin = scores.get(NodeResourcesFit)
         affinity = scores.get(InterPodAffinity)
         fit = self._fit_resources(fit_plugin, kind)
@@ -222,14 +225,8 @@ class LaneTables:
             affinity_weight=weights[InterPodAffinity.name] if preferred else 0,
             capacity_weight=weights[PodCapacityOfNode.name] if PodCapacityOfNode in scores else 0,
             packing_weight=weights[TargetLoadPacking.name] if packing is not None else 0,
-            compared=[self._compared(static, kind) for static in cycle.static.compared],
+            compared=[_compared(static, rows) for static in cycle.static.compared],
         )
-
-    def _compared(self, scores: RawScores, kind: int) -> _ComparedScores:
-        has_figures = scores.plugin.has_figures(self.state, kind)
-        if EXCLUDED in scores.raw or (has_figures is not None and not has_figures.all()):
-            raise _UnknownError
-        return _ComparedScores(scores)
 
     def _needed(self, plugin: Plugin | None, kind: int) -> IntArray:
         classes = self.state.classes
@@ -559,6 +556,13 @@ class Lanes:
         share = np.where(largest > smallest, raw - smallest, 0) / span.astype(np.float64)
         score: IntArray = (float(MAX_SCORE) * share).astype(np.int64)
         return score
+
+
+def _compared(scores: RawScores, rows: IntArray) -> _ComparedScores:
+    """The scores of a plugin, if these nodes all take part in its extremes."""
+    if EXCLUDED in scores.raw[rows]:
+        raise _UnknownError
+    return _ComparedScores(scores)
 
 
 def _own(resources: Sequence[ScoredResource]) -> list[int]:

@@ -320,6 +320,29 @@ def test_pods_are_in_no_draft_where_the_state_has_what_lanes_do_not_count(
     assert not tables_of(prepared, state, prepared.schedulers.scheduler).is_known.any()
 
 
+TAINTED = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+
+
+@rows("traffic", [{"a": 5.0, "b": 3.0}, {"a": 0.0, "b": 0.0}])
+@rows("taints, are_known", [(TAINTED, True), ([], False)])
+def test_pods_are_drafted_unless_a_node_that_may_be_feasible_would_fail_their_cycle(
+    taints: list[dict[str, str]], are_known: bool, traffic: dict[str, float]
+) -> None:
+    """One without a value fails it as soon as a pod that leaves makes room there."""
+    nodes = [a_node("a", cpu=8), a_node("b", cpu=8), a_node("c", cpu=1, ready=False, taints=taints)]
+    workloads = [a_workload(f"web-{at}", ["a"], cpu="1900m") for at in range(4)]
+    inputs = scheduled_by(TRAFFIC, planning_inputs(nodes, workloads, policy=a_policy()))
+    view = inputs.schedulers[0].view
+    queries = dict.fromkeys(view.queries, traffic)
+    prepared = prepare(with_scheduler(inputs, view=replace(view, queries=queries)))
+    state = prepared.start.all[0].after_termination
+
+    tables = tables_of(prepared, state, prepared.schedulers.scheduler)
+
+    assert len(tables.is_known)
+    assert tables.is_known.all() == tables.is_known.any() == are_known
+
+
 def test_pods_of_profiles_that_score_by_other_formulas_share_no_tables() -> None:
     prepared = prepare(random_inputs(1, 0.65))
     state = prepared.start.all[0].after_termination.copy()
