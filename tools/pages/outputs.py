@@ -38,9 +38,9 @@ _EVENTS = """\
 Runs that act write events of the API group `events.k8s.io/v1`:
 
 @EVENTS@
-An event that repeats from run to run is written once an hour. Where events cannot be written, a run waits for
-them 20 s in all, and then writes no more. Every eviction request has the annotations `requester: rebalancer`
-and `reason`, for audit logs and webhooks.
+An event that repeats from run to run is written once an hour. Where events cannot be written, a run waits
+some 20 s for them in all, and then writes no more. Every eviction request has the annotations
+`requester: rebalancer` and `reason`, for audit logs and webhooks.
 """
 SET_BY_KUBERNETES = frozenset(
     {

@@ -2,7 +2,8 @@
 
 An answer may lack series and succeed all the same: Thanos says so by a warning where one of its stores is
 down, and Prometheus where a remote one is, and VictoriaMetrics by ``isPartial``. What is summed up from the
-rest would be too little, and a hot node would seem to have room, so such an answer counts as none.
+rest would be too little, and a hot node would seem to have room, so such an answer counts as none. So does
+one with so many warnings that Prometheus leaves some out: one of those may be of a store.
 
 A snapshot keeps the responses that its plan was made from, so that the plan can be made again without the
 server.

@@ -409,7 +409,7 @@ class MoveEvaluator:
         return beside, emptied, cost
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
-        """The most placements that one evaluation computes."""
+        """The most placements of a replacement that one evaluation makes."""
         courses = len(self._courses(candidate, scenarios.all[0]))
         return len(scenarios.all) * courses * self._schedulers.max_views
 

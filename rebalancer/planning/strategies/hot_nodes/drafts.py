@@ -93,7 +93,8 @@ class Drafts:
         while search.goes_on:
             self._ensure_wanted()
             search.step()
-        return Drafted(self._once_more(search.best(), random), search.finds_nothing_new)
+        are_all = search.finds_nothing_new
+        return Drafted(self._once_more(search.best(), random), are_all)
 
     def _once_more(self, drafts: Sequence[Draft], random: np.random.Generator) -> list[Draft]:
         """What becomes of drafts in more courses, the best first."""
