@@ -95,8 +95,6 @@ class Room:
     def __init__(self, prepared: PreparedInputs, settings: RoomSettings) -> None:
         self._prepared = prepared
         self.needs = tuple(wanted_room(prepared, settings))
-        self._landings: dict[int, set[int]] = {}  # by class: the nodes that have room
-        self._after: tuple[object, ...] = ()  # the pods that were moved and bound when they had
 
     def fits(self, need: RoomNeed, state: ClusterState, node: NodeRow | None = None) -> bool:
         """Whether it fits on a node, or on any; a Pending pod that has found a node does."""
@@ -126,14 +124,11 @@ class Room:
         state = plan.scenarios.all[0].after_termination
         choices = []
         moved = plan.moved
-        after = moved, state.bound_here.copy()
-        if after != self._after:
-            self._landings.clear()
-            self._after = after
+        landings = dict[int, set[int]]()  # by class: the nodes that have room
         nodes = [need.node] if need.node is not None else self._short_of_room(need, state)
         for node in nodes:
             pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != need.pod]
-            pods = [row for row in pods if self._may_leave(row, node, state)]
+            pods = [row for row in pods if self._may_leave(row, node, state, landings)]
             costs = dict(zip(pods, (1.0 + self._prepared.disruption.costs(pods)).tolist(), strict=True))
             leaving = self._leaving(need, state, node, costs)
             if leaving:
@@ -150,15 +145,17 @@ class Room:
             NodeRow(row) for row, why in reasons.items() if why.startswith(f"{_FIT}:") and row not in excluded
         ]
 
-    def _may_leave(self, pod: PodRow, node: NodeRow, state: ClusterState) -> bool:
+    def _may_leave(
+        self, pod: PodRow, node: NodeRow, state: ClusterState, landings: dict[int, set[int]]
+    ) -> bool:
         """Whether a pod may be evicted, and another node has room for its replacement."""
         if why_protected(self._prepared.eviction, pod) is not None:
             return False
         kind = self._prepared.candidate(pod).replacement
-        if kind not in self._landings:
+        if kind not in landings:
             scheduler = self._prepared.schedulers.scheduler(kind)
-            self._landings[kind] = set(np.flatnonzero(scheduler.feasible(state, kind)).tolist())
-        return bool(self._landings[kind] - {node} - self._prepared.landing_check.excluded.keys())
+            landings[kind] = set(np.flatnonzero(scheduler.feasible(state, kind)).tolist())
+        return bool(landings[kind] - {node} - self._prepared.landing_check.excluded.keys())
 
     def _leaving(
         self, need: RoomNeed, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]
