@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
@@ -244,18 +245,22 @@ def possible_landings(
     """Where a replacement may land, the likeliest node first.
 
     ``changes`` gives what the replacement does to some of the nodes of ``landings``, by their indices there;
-    it is asked about the likeliest ones only.
+    it is called for the likeliest ones only.
     """
     names = prepared.inputs.snapshot.nodes.names
-    chances = landings.chance.tolist()
-    rounded = landings.chance.round(CHANCE_DIGITS).tolist()
-    nodes = [names[row] for row in landings.rows.tolist()]
-    order = sorted(
-        (at for at, chance in enumerate(chances) if chance), key=lambda at: (-chances[at], nodes[at])
+    by_chance = np.lexsort((landings.rows, -landings.chance))  # nodes are in order of their names
+    by_chance = by_chance[landings.chance[by_chance] > 0]
+    rows = landings.rows[by_chance].tolist()
+    chances = landings.chance[by_chance].round(CHANCE_DIGITS).tolist()
+    loads: Sequence[dict[str, Change]] = ()
+    if changes is not None:
+        loads = changes(by_chance[:_MOST_LOADS].tolist())
+    nothing = dict[str, Change]()
+    load_of_each = itertools.chain(loads, itertools.repeat(nothing))
+    return tuple(
+        Landing(node=names[row], probability=chance, load=load)
+        for row, chance, load in zip(rows, chances, load_of_each, strict=False)
     )
-    likeliest = order[:_MOST_LOADS]
-    load_of = dict(zip(likeliest, changes(likeliest), strict=True)) if changes is not None else {}
-    return tuple(Landing(node=nodes[at], probability=rounded[at], load=load_of.get(at, {})) for at in order)
 
 
 def _changes(
