@@ -6,8 +6,8 @@ STAMP := $(VENV)/.installed
 # The demo has a small environment of its own, without what development needs; where that is, it serves as well.
 DEMO := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 WORKERS ?= auto
-# A test that hangs ends its worker, with the stacks of its threads.
-NO_HANG := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
+# A test that hangs ends its worker, with the stacks of its threads; the longest takes a minute here.
+NO_HANG := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 # Tests that wait most of the time: more of them than there are cores, and not those that take longest last.
 E2E_WORKERS ?= 4
 

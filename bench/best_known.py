@@ -153,7 +153,7 @@ class _RandomSearch:
     ) -> tuple[float, dict[int, float], FloatArray]:
         """The excess left, what each pod moved relieved its node by, and the percentages of the hot nodes."""
         builder, moved, refused = self._start.copy(), dict[int, float](), dict[int, int]()
-        self._start.evaluator.placed = 0  # the bound of plans is not what is asked here
+        self._start.evaluator.placed = 0  # this search ends by time, not by a number of placements
         waiting = list(first)
         while True:
             rows = self._nodes.tolist()

@@ -20,14 +20,18 @@ profiles:
 """
 
 
-def packed(inputs: PlanningInputs) -> PlanningInputs:
-    """The same cluster, whose scheduler packs nodes up to 40 % of their cpu and sees the load that we see."""
+def watched(inputs: PlanningInputs, window_end: float) -> WatcherMetrics:
+    """What load-watcher answers where it sees the load of the nodes that we see."""
     column = inputs.load.percent_resources.index("cpu")
     cpu = inputs.load.percent[:, column].tolist()
     nodes = inputs.snapshot.nodes.names
     figures = {name: (Metric(CPU_TYPE, AVERAGE, load),) for name, load in zip(nodes, cpu, strict=True)}
-    watcher = WatcherMetrics(figures, inputs.now, inputs.now - _WINDOW_SECONDS, inputs.now, "bench")
+    return WatcherMetrics(figures, inputs.now, window_end - _WINDOW_SECONDS, window_end, "bench")
+
+
+def packed(inputs: PlanningInputs) -> PlanningInputs:
+    """The same cluster, whose scheduler packs nodes up to 40 % of their cpu and sees the load that we see."""
     configuration = load_configuration(_CONFIGURATION, "bench")
-    view = SchedulerView({_WATCHER: watcher})
+    view = SchedulerView({_WATCHER: watched(inputs, inputs.now)})
     (scheduler,) = inputs.schedulers
     return replace(inputs, schedulers=(replace(scheduler, configuration=configuration, view=view),))

@@ -86,7 +86,7 @@ class StackedSlots(msgspec.Struct, frozen=True, eq=False):
     constant: FloatArray  # (pods,)
     max_skew: IntArray  # (pods,)
     itself: IntArray  # (pods,)
-    enough: BoolArray  # (pods,) domains, of which the fewest pods count
+    enough: BoolArray  # (pods,) whether there are minDomains domains; with fewer the least count is 0
     domains: Mapping[str, tuple[BoolArray, BoolArray]]  # by topology key: (pods,) and (nodes, domains)
 
     def weights(self, feasible: BoolArray, pods: IntArray, logarithms: FloatArray) -> FloatArray:

@@ -170,7 +170,7 @@ class LiveReader:
     ) -> None:
         """``keep`` is called with each listing as it is done, and with what made it.
 
-        What is read is asked for from now on, and for ``READING_SECONDS`` at most.
+        The reader asks the API server for ``READING_SECONDS`` at most, from now on.
         """
         self._api = api.within(lists.READING_SECONDS)
         self._ends_at = api.retries.clock() + lists.READING_SECONDS

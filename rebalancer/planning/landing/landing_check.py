@@ -6,8 +6,8 @@ holds for all landings, whoever wishes to move the pod:
 1. it is another node than the one that is left, unless the purpose is served by a new pod on any node,
 2. it may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
 3. it is not hot with the pod, and no node is filled above ``planning.maxAfter``, whatever the rules name. A
-   node that is hot, or was in this run, is filled up to its coolTo at most, unless the move is to relieve
-   another one.
+   node that is hot, or was so earlier in this run, is filled up to its coolTo at most, unless the move
+   relieves another one.
 
 What makes a landing better is the purpose of the move, which its strategy brings along. The one that stands
 here, ``CoolerNode``, asks for ``planning.minGain`` points in one of the resources in which the node left must

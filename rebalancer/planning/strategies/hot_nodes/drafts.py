@@ -130,7 +130,7 @@ class _Search:
         self._best = model
         self._ended: dict[tuple[int, ...], Draft] = {}
         self._drafted = 0
-        self._moved_together = set[frozenset[int]]()  # which pods move in a draft
+        self._moved_together = set[frozenset[int]]()  # the pods of each draft so far
         self._drafting = Drafting(start, _DRAFTS, _COURSES, random)
         self._begin(np.arange(_DRAFTS))
 

@@ -15,12 +15,12 @@ it cooler than that. Such a move must remove more excess from its node than it b
     a pod of 10 points goes from a to b            a 85 %, b 80 %: neither starves, and less is above 80 %
 
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
-puts the next. So where excess is left, other plans are drafted by the thousand (``drafts``), and the best of
-them are made plans, which are held to waves and scenarios like any other. Pods of a scheduler that looks at a
-sample of the nodes only, or decides by what drafts do not compute, move by the greedy plan. Placements are
-counted, never time, so the same cluster has the same plan. Plans are compared by what they leave: excess,
-each node that stays hot counted as some points more in each resource and for each threshold, and the least
-relief for each unit of what their moves cost.
+puts the next. So where excess is left, the search drafts other plans by the thousand (``drafts``), and makes
+plans of the best, for which waves and scenarios count as for any other. Pods of a scheduler that looks at a
+sample of the nodes only, or decides by what drafts do not compute, move by the greedy plan. The search counts
+placements, never time, so the same cluster has the same plan. It compares plans by what they leave: excess,
+some points more for each node that stays hot, in each resource and for each threshold, and the least relief
+for each unit of what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:

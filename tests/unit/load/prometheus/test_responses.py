@@ -67,7 +67,7 @@ INCOMPLETE: dict[str, dict[str, Any]] = {
     "isPartial": {"isPartial": True},
 }
 WHOLE: dict[str, dict[str, Any]] = {
-    "nothing is said": {},
+    "no warning": {},
     "not partial": {"isPartial": False, "warnings": []},
     "about the query": {"warnings": ["PromQL info: metric might not be a counter", "PromQL warning: a mix"]},
 }

@@ -11,9 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from bench.loaded_clusters import loaded_inputs
+from bench.packed_clusters import watched
 from bench.random_clusters import NOW, random_inputs
 from rebalancer.cluster.arrays import NodeRow
-from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs, RunSoFar
@@ -152,13 +153,10 @@ PREFERENCES = profile("""\
 def scheduled_by(configuration: str, inputs: PlanningInputs, window_end: float = NOW) -> PlanningInputs:
     """The inputs where a scheduler with load-watcher's figures and Prometheus' places the pods."""
     names = inputs.snapshot.nodes.names
-    cpu = inputs.load.percent[:, inputs.load.percent_resources.index("cpu")].tolist()
-    figures = {name: (Metric(CPU_TYPE, AVERAGE, load),) for name, load in zip(names, cpu, strict=True)}
-    watcher = WatcherMetrics(figures, NOW, window_end - 900, window_end, "test")
     traffic = {name: 1000.0 * (7 * at % 11) for at, name in enumerate(names)}
     loaded = load_configuration(configuration, "test")
     queries = {(query.address, query.query): traffic for query in plugin_queries(loaded)}
-    view = SchedulerView({"http://w": watcher}, queries=queries)
+    view = SchedulerView({"http://w": watched(inputs, window_end)}, queries=queries)
     (scheduler,) = inputs.schedulers
     return replace(inputs, schedulers=(replace(scheduler, configuration=loaded, view=view),))
 
