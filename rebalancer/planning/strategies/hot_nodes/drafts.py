@@ -39,7 +39,7 @@ _BEST_AGAIN = 64  # after each so many drafts one that is far worse than the bes
 _FAR_FROM_BEST = 5.0  # points
 _NOTHING_NEW = 5  # drafts for each set of pods that moves in one of them: the search ends
 _AFRESH = 0.1  # the share of drafts that begin with no move
-_WAITING = 0.25  # the share of drafts that move pods last which may land on several nodes
+_WAITING = 0.5  # the share of drafts that move pods last which may land on several nodes
 _WHOLE_NODES = 0.5  # the share of drafts that drop all moves of some nodes
 
 

@@ -131,14 +131,22 @@ class ReliefSearch:
         return Drafts(start) if start.may_move.any() else None
 
     def best_draft(self, drafts: Drafts, best: RankedPlan, rounds: Iterable[int]) -> RankedPlan:
-        """The best of a plan and those that are drafted from it, in rounds of these numbers."""
+        """The best of a plan and those that are drafted from it, in rounds of these numbers.
+
+        A round goes on from the best one that was made, even if some of its moves do not pay: where a plan
+        without them lands otherwise, it may be far worse, and so would be what is drafted from it.
+        """
+        go_on_from = best
         tried = {frozenset(best.order)}
         for number in rounds:
-            drafted = drafts.search(best.order, number)
+            drafted = drafts.search(go_on_from.order, number)
             draft = next((draft for draft in drafted.best if frozenset(draft.order) not in tried), None)
             if draft is not None and draft.points < best.quality[0]:
                 tried.add(frozenset(draft.order))
-                best = min(best, self.plan(draft.order), key=lambda plan: plan.quality)
+                made = self._made(draft.order, {})
+                paying = self._paying(made)
+                best = min(best, paying, key=lambda plan: plan.quality)
+                go_on_from = min(go_on_from, made, paying, key=lambda plan: plan.quality)
             if drafted.are_all:
                 break
         return best
@@ -154,10 +162,13 @@ class ReliefSearch:
             more = self._made(paying, {**more.closed, **unpaid}, more.attempt.room)
         return min(best, more, key=lambda plan: plan.quality)
 
-    def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> RankedPlan:
-        """The plan that begins with these pods and goes on greedily; ``closed`` are not asked."""
-        why_closed = dict.fromkeys(closed, _NOT_NEEDED)
-        plan = self._made(first, why_closed)
+    def plan(self, first: Sequence[int] = ()) -> RankedPlan:
+        """The plan that begins with these pods and goes on greedily, and whose moves all pay."""
+        return self._paying(self._made(first, {}))
+
+    def _paying(self, plan: RankedPlan) -> RankedPlan:
+        """A plan made again without the moves that do not pay, until all do, and without those in vain."""
+        why_closed = dict[int, NotMoved]()
         while more := self._unpaid(plan):
             why_closed |= more | self._too_small(plan)
             plan = self._made([at for at in plan.order if at not in why_closed], why_closed)
