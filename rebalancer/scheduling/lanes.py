@@ -11,9 +11,12 @@ lane, and one call computes for all lanes:
 What is static for a class comes from its cycle (``ClassCycle``). Of the plugins whose results change with
 every move lanes compute six: room and its score, balance, topology spread and affinity, the pods of a node,
 and Trimaran's TargetLoadPacking. They do not place a class that another such plugin concerns, nor one for
-which the scheduler looks at a sample of the nodes only. Formulas that hold for any number of lanes are those
-of the plugins. The others are written here again, and checked twice: a class counts as known only if its
-first placement is the one of its ``Scheduler``, and a test compares further ones along random moves.
+which the scheduler looks at a sample of the nodes only. Where the scheduler may have one of several scores,
+such as ImageLocality's by the sizes that nodes report, a node is the best if it is by any of them.
+
+Formulas that hold for any number of lanes are those of the plugins. The others are written here again, and
+checked twice: a class counts as known only if its first placement is the one of its ``Scheduler``, and a test
+compares further ones along random moves.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import PODS_COLUMN
 from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Plugin
-from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, NO_OTHER_SCORES, Plugin
+from rebalancer.scheduling.framework.scores import RawScores, StaticScores
 from rebalancer.scheduling.lane_counts import Cells, Counts, Slot, stack
 from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from rebalancer.scheduling.plugins.node_resources.balanced_allocation import (
@@ -48,6 +51,7 @@ from rebalancer.scheduling.state.domains import DomainCounter
 _ANY_AMOUNT = -(1 << 60)  # of a resource of which no room is needed
 _LOWEST = -(1 << 60)
 _HIGHEST = 1 << 60
+_MOST_OTHERS = 16  # scores of a class that the scheduler may have instead of those computed
 _COMPUTED: frozenset[type[Plugin]] = frozenset(
     {
         NodeResourcesFit,
@@ -81,7 +85,7 @@ class _Formulas(msgspec.Struct, frozen=True):
     # Whether what is requested before counts, and column and whether defaults count of each resource.
     balance: tuple[bool, tuple[tuple[int, bool], ...]] | None = None
     affinity: bool | None = None  # whether the range of its scores always holds 0
-    packing: TargetLoadPacking | None = None
+    packing: tuple[object, ...] | None = None  # what the scores of TargetLoadPacking follow
 
     def joined(self, other: _Formulas) -> _Formulas | None:
         """These and the formulas of another class; None where they differ."""
@@ -131,8 +135,10 @@ class _Parts(msgspec.Struct, frozen=True, eq=False):
     preferred: Sequence[Slot]
     affinity_weight: int
     capacity_weight: int
+    packing_plugin: TargetLoadPacking | None
     packing_weight: int
     compared: Sequence[_ComparedScores]
+    others: Sequence[IntArray]  # (nodes,) each: what the scheduler may add instead of ``added``, less that
 
 
 class LaneTables:
@@ -206,7 +212,9 @@ class LaneTables:
         if isinstance(affinity, InterPodAffinity) and preferred:
             formulas = replace(formulas, affinity=affinity.range_with_zero)
         if isinstance(packing, TargetLoadPacking):
-            formulas = replace(formulas, packing=packing)
+            if packing.may_score_below_zero:
+                raise _UnknownError  # such a score fails the cycle
+            formulas = replace(formulas, packing=packing.follows)
         return _Parts(
             formulas=formulas,
             fit_plugin=fit_plugin if isinstance(fit_plugin, NodeResourcesFit) else None,
@@ -224,8 +232,10 @@ class LaneTables:
             preferred=preferred,
             affinity_weight=weights[InterPodAffinity.name] if preferred else 0,
             capacity_weight=weights[PodCapacityOfNode.name] if PodCapacityOfNode in scores else 0,
+            packing_plugin=packing if isinstance(packing, TargetLoadPacking) else None,
             packing_weight=weights[TargetLoadPacking.name] if packing is not None else 0,
             compared=[_compared(static, rows) for static in cycle.static.compared],
+            others=_others(cycle.static),
         )
 
     def _needed(self, plugin: Plugin | None, kind: int) -> IntArray:
@@ -320,6 +330,13 @@ class LaneTables:
         self.capacity_weight = np.array([part.capacity_weight for part in parts])
         self.packing_weight = np.array([part.packing_weight for part in parts])
         self.compared = [part.compared for part in parts]
+        # (pods, nodes) each: what the scheduler may add instead of ``added``, less that.
+        self.others: list[IntArray] = []
+        nothing = np.zeros(len(self.state.nodes), np.int64)
+        for number in range(max(len(part.others) for part in parts)):
+            self.others.append(
+                np.array([part.others[number] if number < len(part.others) else nothing for part in parts])
+            )
         self.compares = np.array([bool(part.compared) for part in parts])
         self.sources = np.array([pod.source for pod in self.pods])
         leaving = [self.state.pod_class[pod.row] for pod in self.pods]
@@ -328,7 +345,7 @@ class LaneTables:
         self.taken_after = np.array([[*classes.present[kind], 1] for kind in coming])
         self.scored_before = np.array([classes.present_scored[kind] for kind in leaving])
         self.scored_after = np.array([classes.present_scored[kind] for kind in coming])
-        self.packing = self._formulas.packing
+        self.packing = next((part.packing_plugin for part in parts if part.packing_plugin is not None), None)
         # (pods,) cpu that TargetLoadPacking expects of those that come, whichever scheduler places them, and
         # of those that leave where its figures do not show it.
         self.expected = np.zeros(len(self.pods), np.int64)
@@ -489,8 +506,9 @@ class Lanes:
             total += tables.capacity_weight[pods][:, None] * capacity_score(free[:, :, -1], tables.most_pods)
         for lane in tables.compares[pods].nonzero()[0].tolist():
             total[lane] += tables.compared_score(int(pods[lane]), feasible[lane])
-        total = np.where(feasible, total, _LOWEST)
-        best: BoolArray = feasible & (total == total.max(axis=1)[:, None])
+        best = _best(feasible, total)
+        for more in tables.others:
+            best |= _best(feasible, total + more[pods])
         return best
 
     def _amount(self, resource: ScoredResource, lanes: IntArray, free: IntArray) -> IntArray:
@@ -558,11 +576,31 @@ class Lanes:
         return score
 
 
+def _best(feasible: BoolArray, total: IntArray) -> BoolArray:
+    """(lanes, nodes) which of the feasible nodes have the highest total."""
+    total = np.where(feasible, total, _LOWEST)
+    best: BoolArray = feasible & (total == total.max(axis=1)[:, None])
+    return best
+
+
 def _compared(scores: RawScores, rows: IntArray) -> _ComparedScores:
-    """The scores of a plugin, if these nodes all take part in its extremes."""
-    if EXCLUDED in scores.raw[rows]:
+    """The scores of a plugin, if these nodes all take part in its extremes, and none fails the cycle."""
+    if EXCLUDED in scores.raw[rows] or (len(rows) and scores.of(rows).is_out_of_range):
         raise _UnknownError
     return _ComparedScores(scores)
+
+
+def _others(static: StaticScores) -> list[IntArray]:
+    """(nodes,) each: what the scheduler may add instead of ``added``, less that."""
+    several = [scores for scores in static.scores if scores.others is not NO_OTHER_SCORES]
+    if not several:
+        return []
+    scores = several[0]
+    others = scores.others
+    is_added = scores not in static.compared
+    if len(several) > 1 or not is_added or others.bounds is not None or len(others.listed) > _MOST_OTHERS:
+        raise _UnknownError
+    return [RawScores(scores.plugin, scores.weight, raw).weighted - scores.weighted for raw in others.listed]
 
 
 def _own(resources: Sequence[ScoredResource]) -> list[int]:

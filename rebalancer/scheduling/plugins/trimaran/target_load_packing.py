@@ -136,6 +136,17 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         self._recently_bound = recently_bound
         self.recent_pods = frozenset(pod for pod, _, _ in recently_bound)
 
+    @property
+    def follows(self) -> tuple[object, ...]:
+        """What its scores follow: alike where two profiles score all pods alike."""
+        return self._arguments, self._watcher, self._recently_bound
+
+    @property
+    def may_score_below_zero(self) -> bool:
+        """Whether its arguments let it expect that a pod uses less than nothing."""
+        arguments = self._arguments
+        return min(arguments.default_requests_multiplier, arguments.default_requests_cpu_milli) < 0
+
     def predicted_cpu_milli(self, spec: PodSpec) -> int:
         """What the plugin expects a pod to use: limits, else requests times a factor, else a default."""
         total = 0

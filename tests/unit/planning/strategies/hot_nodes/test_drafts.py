@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from bench.loaded_clusters import loaded_inputs
 from bench.packed_clusters import watched
 from bench.random_clusters import NOW, random_inputs
-from rebalancer.cluster.arrays import NodeRow
+from rebalancer.cluster.arrays import IntArray, NodeRow
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
@@ -27,7 +27,9 @@ from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_draft
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import ReliefSearch
 from rebalancer.planning.taints import EMPTIED, HOT
+from rebalancer.profiles.types import PluginDescription, RawArguments, extension_points
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
+from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.lanes import LanePod, Lanes, LaneTables
 from rebalancer.scheduling.registry import load_configuration, make_scheduler, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -187,6 +189,58 @@ def test_a_scheduler_that_packs_counts_pods_that_another_one_places() -> None:
     inputs = with_scheduler(inputs, acts_on=("default-scheduler", "packing"))
     for seed in range(20):
         walk(inputs, seed)
+
+
+def twice(configuration: str) -> str:
+    """The same with a second profile like the first."""
+    _, _, first = configuration.partition("profiles:")
+    return f"{configuration}{first.replace('default-scheduler', 'second')}"
+
+
+def packed_twice(configuration: str) -> PlanningInputs:
+    nodes = [a_node(name, cpu=cores) for name, cores in (("a", 8), ("b", 9), ("c", 10), ("d", 11))]
+    workloads = [
+        *(a_workload(f"one-{at}", ["a"], cpu="900m") for at in range(4)),
+        *(a_workload(f"two-{at}", ["a"], cpu="900m", spec={"schedulerName": "second"}) for at in range(4)),
+    ]
+    inputs = scheduled_by(configuration, planning_inputs(nodes, workloads, policy=a_policy()))
+    return with_scheduler(inputs, acts_on=("default-scheduler", "second"))
+
+
+def test_pods_of_two_profiles_that_pack_alike_are_drafted_together() -> None:
+    inputs = packed_twice(twice(PACKING))
+    prepared = prepare(inputs)
+    state = prepared.start.all[0].after_termination
+    assert tables_of(prepared, state, prepared.schedulers.scheduler).is_known.tolist() == [True] * 8
+    walk(inputs, 0)
+
+
+def test_pods_whose_scores_may_fail_their_cycle_are_in_no_draft() -> None:
+    """The scheduler places no pod where a score of a node that it compares is outside 0..100."""
+    negative = PACKING.replace("targetUtilization: 60", 'defaultRequestsMultiplier: "-1"')
+    prepared = prepare(packed_twice(twice(negative)))
+    state = prepared.start.all[0].after_termination
+    assert not tables_of(prepared, state, prepared.schedulers.scheduler).is_known.any()
+
+
+def test_a_pod_lands_in_a_lane_on_each_node_that_one_of_several_sizes_of_its_image_leads_to() -> None:
+    """Which of the sizes counts that nodes report, as those of several architectures do, nobody knows."""
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        nodes = [a_node(name, cpu=int(random.integers(8, 12))) for name in "abcdef"]
+        for node in nodes:
+            names = random.permutation(["app:v1", "sidecar:v1"])[: random.integers(3)].tolist()
+            node["status"]["images"] = [
+                {"names": [name], "sizeBytes": int(random.choice([300, 600, 900])) << 20} for name in names
+            ]
+        sidecar = [{"name": "sidecar", "image": "sidecar:v1"}]
+        workloads = [
+            *(a_workload(f"web-{at}", ["a"], cpu="900m") for at in range(4)),
+            *(a_workload(f"api-{at}", ["b"], cpu="2", spec={"initContainers": sidecar}) for at in range(3)),
+        ]
+        load = {"a": 90.0, "b": 90.0}
+        inputs = planning_inputs(nodes, workloads, policy=a_policy(), load=load)
+        walk(with_version("1.36", inputs), seed)
 
 
 def test_a_pod_whose_limit_no_machine_could_give_is_drafted_beside_others() -> None:
@@ -352,6 +406,36 @@ def test_pods_are_drafted_unless_a_node_that_may_be_feasible_would_fail_their_cy
 
     assert len(tables.is_known)
     assert tables.is_known.all() == tables.is_known.any() == are_known
+
+
+class OutOfRangeOnC(Plugin):
+    """A score of somebody's own, which the scheduler refuses on the third node."""
+
+    name = "Mine"
+    static = True
+
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
+        return np.where(feasible == 2, 150, 50)
+
+
+@rows("taints, are_known", [(TAINTED, True), ([], False)])
+def test_pods_are_drafted_unless_a_node_that_may_be_feasible_has_a_score_out_of_range(
+    taints: list[dict[str, str]], are_known: bool
+) -> None:
+    """One that has no room yet."""
+    nodes = [a_node("a", cpu=8), a_node("b", cpu=8), a_node("c", cpu=1, taints=taints)]
+    workloads = [a_workload(f"web-{at}", ["a"], cpu="1900m") for at in range(4)]
+    inputs = planning_inputs(nodes, workloads, policy=a_policy())
+    points = extension_points("score")
+    mine = PluginDescription("Mine", points, RawArguments, frozenset(), make=lambda *_: OutOfRangeOnC())
+    enabled = profile("  plugins: {score: {enabled: [{name: Mine}]}}")
+    configuration = load_configuration(enabled, "test", extra_plugins=[mine])
+    prepared = prepare(with_scheduler(inputs, configuration=configuration))
+    state = prepared.start.all[0].after_termination
+
+    tables = tables_of(prepared, state, prepared.schedulers.scheduler)
+
+    assert tables.is_known.any() == are_known
 
 
 def test_pods_of_profiles_that_score_by_other_formulas_share_no_tables() -> None:
