@@ -411,8 +411,8 @@ STEERED = EventKind(
 EVENT_KINDS = (REBALANCED, REMOVED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
 
-_EVENT_SECONDS = 5.0  # for one event, retries included
-_LOST_SECONDS = 20.0  # that a run waits for events which are not written, all of them together
+_EVENT_SECONDS = 5.0  # for one request, retries included
+_LOST_SECONDS = 20.0  # that a run waits for requests of events which fail, all of them together
 
 
 class EventWriter(msgspec.Struct, eq=False):
@@ -490,10 +490,9 @@ class EventWriter(msgspec.Struct, eq=False):
     def _uid_of_lease(self, namespace: str, lease: str) -> dict[str, str]:
         """``kubectl describe`` finds the events of an object by its uid."""
         path = object_path("coordination.k8s.io/v1", namespace, "leases", lease)
-        with contextlib.suppress(RebalancerError, msgspec.DecodeError, LookupError, TypeError):
-            api = self._api.within(_EVENT_SECONDS)
-            stored = msgspec.json.decode(api.get(f"read lease {namespace}/{lease}", path))
-            return {"uid": str(stored["metadata"]["uid"])}
+        content = self._ask(lambda api: api.get(f"read lease {namespace}/{lease}", path))
+        with contextlib.suppress(msgspec.DecodeError, LookupError, TypeError):
+            return {"uid": str(msgspec.json.decode(content)["metadata"]["uid"])}
         return {}
 
     def _write_on_owners(self, kind: EventKind, what: str, pod: PodReference, action: str, note: str) -> None:
@@ -524,19 +523,24 @@ class EventWriter(msgspec.Struct, eq=False):
             "reportingInstance": self._reporter[:128],
         }
         what = f"write an event on {regarding['kind'].lower()} {regarding['name']}"
+        path = object_path(_VERSION, namespace, "events")
+        self._ask(lambda api: api.write(what, "POST", path, body))
+
+    def _ask(self, request: Callable[[RawApi], bytes]) -> bytes:
+        """The answer to a request; empty where there is none, or the run has waited too long for such."""
         left = _LOST_SECONDS - self._lost_seconds
         if left <= 0:
-            return
+            return b""
         began = self._api.retries.clock()
         try:
-            api = self._api.within(min(_EVENT_SECONDS, left))
-            api.write(what, "POST", object_path(_VERSION, namespace, "events"), body)
+            return request(self._api.within(min(_EVENT_SECONDS, left)))
         except RebalancerError as error:
             self._lost_seconds += self._api.retries.clock() - began
             if self._lost_seconds >= _LOST_SECONDS:
                 LOGGER.warning("no more events are written in this run: %s", error)
             else:
-                LOGGER.debug("an event is not written: %s", error)
+                LOGGER.debug("an event lacks an answer: %s", error)
+        return b""
 
 
 def _described(pod: PodReference) -> list[dict[str, str]]:

@@ -60,6 +60,7 @@ def test_a_run_waits_no_longer_for_events_once_some_were_lost_to_a_slow_server(
     events = EventWriter(api, "run-1", lambda: NOW)
     for _ in range(10):
         events.evicted(a_move())
+    events.stopped("rebalancer", "mine", "3f2a", "paused")
     assert len(transport.requests) == 5
     assert caplog.text.count("no more events are written in this run") == 1
 
