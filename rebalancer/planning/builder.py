@@ -49,7 +49,7 @@ from rebalancer.planning.taints import HOT
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
 
-MAX_PLACEMENTS = 20_000
+MAX_PLACEMENTS = 40_000
 """Most placements that are made for a plan; one of 200 moves on 5,000 nodes makes some 6,000."""
 
 

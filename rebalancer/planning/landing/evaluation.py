@@ -9,7 +9,7 @@ While the scheduler places a replacement, its predecessor may still be there:
 
 Pending pods may take the room that a pod leaves: see ``freed_room``.
 
-A search is bounded by how many placements it asks for.
+A search is bounded by how many placements it makes. Pods that are alike are placed each for itself.
 """
 
 from __future__ import annotations
