@@ -73,7 +73,7 @@ def best_known(prepared: PreparedInputs, seconds: float) -> Known:
 
 
 def best_of_starts(prepared: PreparedInputs, starts: int) -> float:
-    """The points of the best of so many of the planner's own searches, each with twice as many rounds.
+    """The points of the best of so many of the planner's own searches, each with up to twice as many rounds.
 
     Each has drafts of its own. Where a cluster cannot be drafted, it is the planner's own plan.
     """

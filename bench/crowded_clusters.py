@@ -10,8 +10,8 @@ clusters of 20 to 40 nodes as companies run them, by which no setting of the pla
 measures crowded ones and those of 60 nodes whose scheduler has TargetLoadPacking.
 
 ``--known`` searches for better plans of each cluster at random, for so many seconds of processor time;
-``--starts`` by the planner's own search, so many times, with other drafts each time and twice as many rounds.
-Either adds the points of the best, and the mean and the greatest of the ratios
+``--starts`` by the planner's own search, so many times, with other drafts each time and up to twice as many
+rounds. Either adds the points of the best, and the mean and the greatest of the ratios
 (points + 1) / (points known + 1).
 """
 

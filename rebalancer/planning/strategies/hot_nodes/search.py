@@ -56,7 +56,7 @@ from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE,
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_ROUNDS = 4  # of drafts, each of which goes on from the best plan so far, and the best is made a plan
+_ROUNDS = 4  # of drafts at most, each of which goes on from the best so far, and the best is made a plan
 _ROOM_A_POD = 3  # placements that making room may ask for
 _ROOM_CELLS = 37_500  # the same times nodes: large clusters can afford less
 _FEW_PODS = 40  # that may move: there are as many placements as if there were so many
@@ -134,21 +134,24 @@ class ReliefSearch:
         """The best of a plan and those that are drafted from it, in rounds of these numbers.
 
         A round goes on from the best one that was made, even if some of its moves do not pay: where a plan
-        without them lands otherwise, it may be far worse, and so would be what is drafted from it.
+        without them lands otherwise, it may be far worse, and so would be what is drafted from it. The first
+        round that makes nothing better is the last.
         """
         go_on_from = best
         tried = {frozenset(best.order)}
         for number in rounds:
             drafted = drafts.search(go_on_from.order, number)
             draft = next((draft for draft in drafted.best if frozenset(draft.order) not in tried), None)
-            if draft is not None and draft.points < best.quality[0]:
-                tried.add(frozenset(draft.order))
-                made = self._made(draft.order, {})
-                paying = self._paying(made)
-                best = min(best, paying, key=lambda plan: plan.quality)
-                go_on_from = min(go_on_from, made, paying, key=lambda plan: plan.quality)
-            if drafted.are_all:
+            if draft is None or draft.points >= best.quality[0]:
                 break
+            tried.add(frozenset(draft.order))
+            made = self._made(draft.order, {})
+            paying = self._paying(made)
+            best = min(best, paying, key=lambda plan: plan.quality)
+            better = min(go_on_from, made, paying, key=lambda plan: plan.quality)
+            if drafted.are_all or better is go_on_from:
+                break
+            go_on_from = better
         return best
 
     def _with_room(self, best: RankedPlan) -> RankedPlan:
