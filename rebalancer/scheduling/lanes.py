@@ -1,6 +1,6 @@
 """Many states of one cluster side by side: a step places one pod in each of them, of whatever class.
 
-A search tries thousands of orders of moves. On a cluster of twenty nodes one placement calls numpy some sixty
+A search tries hundreds of orders of moves. On a cluster of twenty nodes one placement calls numpy some sixty
 times, for twenty numbers each time, and nearly all of its time goes to these calls. Here every state is a
 lane, and one call computes for all lanes:
 

@@ -1,4 +1,4 @@
-"""Drafts of plans: large neighbourhoods of the best one so far, made by the thousand.
+"""Drafts of plans: large neighbourhoods of the best one so far, made by the hundred.
 
 A greedy plan takes what is best now, and what is taken early may be in the way later. So many plans are
 drafted, dozens side by side (``drafting``). A draft begins with the moves of the best one so far but a few:

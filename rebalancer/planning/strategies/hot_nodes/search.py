@@ -15,7 +15,7 @@ it cooler than that. Such a move must remove more excess from its node than it b
     a pod of 10 points goes from a to b            a 85 %, b 80 %: neither starves, and less is above 80 %
 
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
-puts the next. So where excess is left, the search drafts other plans by the thousand (``drafts``), and makes
+puts the next. So where excess is left, the search drafts other plans by the hundred (``drafts``), and makes
 plans of the best, for which waves and scenarios count as for any other. Pods of a scheduler that looks at a
 sample of the nodes only, or decides by what drafts do not compute, move by the greedy plan. The search counts
 placements, never time, so the same cluster has the same plan. It compares plans by what they leave: excess,
