@@ -72,6 +72,10 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
         *(*inputs.warnings, *of_plan(prepared, says_runs=bool(runs))),
         *(of_landings(decided.scenarios) if prepared.options.explains else ()),
     )
+    refusals = _refusals(prepared, decided, warnings)
+    protects_nothing = unmatched_protections(inputs.policy, inputs.snapshot)
+    if runs and (refusals or protects_nothing):
+        runs = f"run refuses to act on this plan; otherwise {runs}"
     return Plan(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
@@ -89,8 +93,8 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan, searched: Sequenc
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         runs=runs,
         warnings=sentences(warnings),
-        refusals=_refusals(prepared, decided, warnings),
-        protects_nothing=unmatched_protections(inputs.policy, inputs.snapshot),
+        refusals=refusals,
+        protects_nothing=protects_nothing,
         notes=(measured.sentence(),) if measured is not None and measured.is_known(inputs.now) else (),
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),

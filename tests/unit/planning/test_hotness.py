@@ -520,3 +520,21 @@ def test_only_selected_nodes_are_hot_and_no_pod_is_sent_where_it_would_make_anot
     policy = a_policy(hotNodes={"any": [{"utilization": {"cpu": 80}}], "nodeSelector": selector})
     web = a_workload("web", ["a"], cpu="3500m")
     assert plan_of(planning_inputs(nodes, [web], policy=policy, load={"b": 70})).moves == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "evictable"), [("1.99", {}), ("1.35", {"namespaces": {"exclude": ["no-such-namespace"]}})]
+)
+def test_a_plan_that_a_run_refuses_is_not_said_to_be_carried_out_once_nodes_are_hot_in_enough_runs(
+    version: str, evictable: dict[str, Any]
+) -> None:
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("cool")],
+        [a_workload("web", ["hot"] * 4, cpu="950m")],
+        policy=a_policy(hotNodes={"forRuns": 2}, evictable=evictable),
+    )
+    (scheduler,) = inputs.schedulers
+    plan = plan_of(replace(inputs, state=None, schedulers=(replace(scheduler, version=version),)))
+    assert moved(plan)
+    assert plan.refusals or plan.protects_nothing
+    assert plan.runs.startswith("run refuses to act on this plan; otherwise run makes th")
