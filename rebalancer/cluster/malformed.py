@@ -62,8 +62,10 @@ def _admitted_namespace(name: str) -> bool:
 
 def check_names(namespace: str, name: str) -> None:
     """ValueError unless an object's name is one that Kubernetes admits, and its namespace too."""
-    if not admitted(name) or not _admitted_namespace(namespace):
+    if not admitted(name):
         raise ValueError(f"metadata.name {name[:60]!a} is not a name Kubernetes admits")
+    if not _admitted_namespace(namespace):
+        raise ValueError(f"metadata.namespace {namespace[:60]!a} is not a name Kubernetes admits")
 
 
 def describe(kind: Kind, encoded: Encoded, position: int, reason: str) -> Malformed:

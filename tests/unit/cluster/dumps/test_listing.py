@@ -129,6 +129,21 @@ def test_of_two_different_figures_of_one_node_or_pod_neither_counts(kind: Kind) 
         assert str(malformed) == f"{kind.name} b: listed twice with different figures; neither is used"
 
 
+@pytest.mark.parametrize(
+    ("pod", "field"),
+    [
+        (a_pod("web\r\n1"), "metadata.name 'web\\r\\n1'"),
+        (a_pod("web-1", namespace="shop\r\n"), "metadata.namespace 'shop\\r\\n'"),
+    ],
+)
+def test_of_a_name_and_a_namespace_that_is_named_which_kubernetes_does_not_admit(
+    pod: dict[str, Any], field: str
+) -> None:
+    (malformed,) = listing_of(PODS, pod).malformed
+
+    assert malformed.reason == f"{field} is not a name Kubernetes admits"
+
+
 def test_the_same_object_from_two_files_is_no_fault() -> None:
     listing = listing_of(PODS, a_pod("web-1"), a_pod("web-1"))
 
