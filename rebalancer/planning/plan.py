@@ -263,7 +263,7 @@ class Obstacle(Value, frozen=True):
     example: str  # namespace/name of the pod that uses most
     because: str  # why that pod stays
     # Of ``pods``, those that would move if only this were lifted, as far as the search went with it.
-    # None: not tried, because there is nothing to lift, or several obstacles are heavier.
+    # None: not tried, because there is nothing to lift, a limit is used up, or several obstacles are heavier.
     moves_if_lifted: int | None = None
     remedy: str = ""  # what would free the pod of the example
 

@@ -305,6 +305,9 @@ def _moves_if_lifted(prepared: PreparedInputs, plan: PartialPlan, group: _Stayin
     freed = {row for row, refusal, _ in group if _alone(prepared, row, refusal)}
     if not freed:
         return set()
+    used = plan.builder.used
+    if Reason.LIMIT not in reasons and all(used.reached(prepared.candidate(row)) for row in freed):
+        return None  # the moves of this plan have used up a limit: a plan without the rule would choose anew
     if Reason.LIMIT in reasons and (moved := plan.without_limits.get(frozenset(names))) is not None:
         return freed & moved
     least_relief = LEVELS[BOLDEST].least_relief if Reason.LITTLE_RELIEF in reasons else None

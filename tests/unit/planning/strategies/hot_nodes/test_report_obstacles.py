@@ -78,6 +78,19 @@ def test_what_moves_without_a_protection_is_bounded_by_the_limits_all_the_same()
     assert lifted(evictable={"minReplicas": 99}, limits={"perRun": 2}) == [("evictable.minReplicas", 9, 2)]
 
 
+def test_what_a_plan_would_choose_without_a_protection_is_not_known_once_its_limit_is_used_up() -> None:
+    """A new plan might move the protected pod instead: that none moves besides would say nothing of it."""
+    found = obstacles(
+        a_workload("store", ["a"], cpu="7", spec=ON_DISK),
+        a_workload("web", ["a"] * 2, cpu="1"),
+        policy=a_policy(evictable={"protect": ["LocalStorage"]}, limits={"perRun": 1}),
+    )
+    assert [(item.setting, item.moves_if_lifted) for item in found] == [
+        ("limits.perRun", 1),
+        ("evictable.protect: LocalStorage", None),
+    ]
+
+
 def test_what_no_setting_could_lift_is_not_tried() -> None:
     found = obstacles(a_workload("web", ["a"] * 9, spec={"nodeSelector": {"kubernetes.io/hostname": "a"}}))
     assert [(item.setting, item.moves_if_lifted) for item in found] == [("", None)]
