@@ -133,12 +133,13 @@ def _adding(text: str) -> AddedNodes:
 def _counted(option: str, text: str, least: int, shape: str) -> tuple[str, int]:
     """``NAME=N`` in two; InputError for a text of another form or a number out of bounds."""
     name, _, count = text.rpartition("=")
-    if not name or not (count.isascii() and count.isdigit() and len(count) <= 6):
+    if not name or not (count.isascii() and count.isdigit()):
         raise InputError(
             f"{option} {text[:_MAX_SHOWN_LENGTH]!a} does not have the expected form", hint=f"write {shape}"
         )
-    if not least <= int(count) <= MAX_ADDED:
-        raise InputError(f"{option}: {int(count)} is not between {least} and {MAX_ADDED}")
+    number = int(count[:_MAX_SHOWN_LENGTH])  # an InputError shows as much: no more digits can be in bounds
+    if not least <= number <= MAX_ADDED:
+        raise InputError(f"{option}: {number} is not between {least} and {MAX_ADDED}")
     return name, int(count)
 
 
