@@ -189,9 +189,7 @@ def _find_workload(snapshot: Snapshot, asked: SubjectName) -> Subject:
             f"{kind} {asked.name} exists in {len(matching)} namespaces", hint=f"say which: {where}"
         )
     if "/" not in asked.name:
-        near = difflib.get_close_matches(
-            asked.name, [name for _, name in workloads], _SUGGESTIONS, _NAME_LIKE_ENOUGH
-        )
+        near = _nearest(asked.name, [name for _, name in workloads], _NAME_LIKE_ENOUGH)
         names = ["/".join(pair) for pair in workloads if pair[1] in near]
         raise _no_such(kind, asked.name, names, snapshot.source, cutoff=0.0)
     raise _no_such(kind, asked.name, ["/".join(pair) for pair in workloads], snapshot.source)
@@ -201,14 +199,19 @@ def _nearest_rows(names: Iterable[str], name: str) -> list[int]:
     by_name: dict[str, int] = {}
     for row, candidate in enumerate(names):
         by_name.setdefault(candidate, row)
-    near = difflib.get_close_matches(name, by_name, n=_SUGGESTIONS, cutoff=_LIKE_ENOUGH)
-    return [by_name[candidate] for candidate in near]
+    return [by_name[candidate] for candidate in _nearest(name, list(by_name), _LIKE_ENOUGH)]
+
+
+def _nearest(name: str, names: Sequence[str], cutoff: float) -> list[str]:
+    """The first names that begin as the one given, which may have been cut; else those most like it."""
+    longer = [candidate for candidate in names if candidate.startswith(name)]
+    return longer[:_SUGGESTIONS] or difflib.get_close_matches(name, names, n=_SUGGESTIONS, cutoff=cutoff)
 
 
 def _no_such(
     kind: str, name: str, names: Iterable[str], source: str, cutoff: float = _NAME_LIKE_ENOUGH
 ) -> InputError:
-    near = difflib.get_close_matches(name, list(names), n=_SUGGESTIONS, cutoff=cutoff)
+    near = _nearest(name, list(names), cutoff)
     listed = " or ".join(f"{kind}/{candidate}" for candidate in near)
     every = "kubectl get nodes" if kind == "node" else f"kubectl get {kind}s -A"
     if "://" not in source:  # recorded: kubectl may speak to another cluster

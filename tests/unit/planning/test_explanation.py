@@ -93,6 +93,25 @@ def test_a_name_that_none_or_several_have_is_refused(name: str, said: str) -> No
     assert said in str(caught.value)
 
 
+@rows(
+    "name, meant",
+    [
+        ("node/node-128", "(did you mean node/node-1280 or node/node-1281?)"),
+        ("node/node-1820", "(did you mean node/node-1280 or "),
+        ("pod/shop", "(did you mean pod/default/shop-7-1 or pod/default/shop-7-0?)"),
+        ("replicaset/shop", "(did you mean replicaset/default/shop-7?)"),
+    ],
+)
+def test_a_name_without_its_end_is_answered_with_those_that_begin_so(name: str, meant: str) -> None:
+    nodes = [a_node("node-1280"), a_node("node-1281"), a_node("node-18")]
+    workloads = [a_workload("shop-7", ["node-18"] * 2), a_workload("shap", ["node-18"])]
+    snapshot = planning_inputs(nodes, workloads).snapshot
+    with pytest.raises(InputError) as caught:
+        find_subject(snapshot, name)
+
+    assert meant in str(caught.value)
+
+
 @rows("text", ["service/web", "svc/web", "services/web", "ing/web"])
 def test_a_kind_that_is_explained_by_nothing_is_not_taken_for_a_namespace(text: str) -> None:
     with pytest.raises(InputError, match="of kinds there are pod, node, deployment, ") as caught:
