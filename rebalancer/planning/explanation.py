@@ -52,7 +52,7 @@ class ScoredNode(Value, frozen=True):
     node: str
     total: int
     scores: dict[str, int]  # weighted, by plugin
-    probability: float  # of landing there, over all courses of the moves before
+    probability: float  # of landing there, over all courses of the moves before, and once the pod is gone
     in_course: float  # of landing there in the course whose scores these are
     after: dict[str, float]  # percent of allocatable expected after the landing
     unacceptable: str = ""  # why a landing there is not acceptable; empty when it is where it happens
@@ -87,9 +87,13 @@ class SchedulingTable(Value, frozen=True):
         return [name for name in names if differs(name)]
 
     @property
-    def has_courses(self) -> bool:
-        """Whether the moves before may turn out in several ways that lead to different landings."""
-        return any(node.in_course != node.probability for node in self.nodes)
+    def chances_differ(self) -> bool:
+        """Whether a chance, in tenths of a percent, is another one with these scores than over all.
+
+        The moves before may turn out in several ways, and the scores are those of one while the evicted pod
+        terminates: once it is gone, its replacement may land elsewhere.
+        """
+        return any(round(node.in_course, 3) != round(node.probability, 3) for node in self.nodes)
 
 
 class Staying(Value, frozen=True):

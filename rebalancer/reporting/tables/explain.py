@@ -168,7 +168,7 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
         ),
         *(
             [Column("HERE", lambda node: _percent_or_none(node.in_course), right=True)]
-            if table.has_courses
+            if table.chances_differ
             else []
         ),
         *(Column(short[name], figure_of("scores", name, "{}"), right=True) for name in differing),
@@ -185,8 +185,13 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
             Column("NOT ACCEPTABLE", lambda node: (refused.get(node.node, ""), "yellow"), sentence=True)
         )
     write_table(lines, columns, nodes, _MAX_NODES, "node")
-    if table.has_courses:
-        lines.message("HERE: the chance in that course, in which it has these scores", 2, "dim")
+    if table.chances_differ:
+        lines.message(
+            "HERE: the chance with these scores; CHANCE is over all courses, and over the time once the "
+            "evicted pod is gone",
+            2,
+            "dim",
+        )
     if differing:
         legend = ", ".join(f"{short[name]} {name}" for name in differing)
         lines.message(f"CPU, MEM: percent once it has landed; weighted scores: {legend}", 2, "dim")

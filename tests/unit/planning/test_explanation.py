@@ -354,6 +354,22 @@ def test_a_pod_may_be_named_without_its_namespace_where_only_one_has_it() -> Non
         find_subject(twice, "pod/web-0")
 
 
+def test_a_chance_that_is_another_once_the_evicted_pod_is_gone_is_said_to_be_over_both_times() -> None:
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [here]}}]
+    spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    web = a_workload("web", ["a"], cpu="3500m", spec=spec)
+    inputs = planning_inputs([a_node("a"), a_node("b")], [web])
+
+    explained = _pod(inputs, "pod/default/web-0")
+
+    assert explained.table is not None
+    (only,) = explained.table.nodes  # a has no room for it before the pod is gone
+    assert (only.node, only.probability, only.in_course) == ("b", 0.5, 1.0)
+    said = " ".join(explain_table(explained).plain.split())
+    assert "HERE: the chance with these scores; CHANCE is over all courses, and over the time once" in said
+
+
 HOT_AND_COOL = (a_node("a", cpu=10), a_node("cool", cpu=100))
 YOUNG = a_policy(evictable={"minAge": "10m"})
 
