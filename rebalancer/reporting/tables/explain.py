@@ -236,7 +236,10 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
         shares = (f"{obstacle.share:.0%} by {obstacle.name}" for obstacle in node.obstacles)
         lines.message(f"load that could leave and does not: {', '.join(shares)}", 2, "yellow")
         first = node.obstacles[0]
-        lines.message(f"{first.example} is {first.freed_by}", 2, "cyan")
+        if first.moves_if_lifted == 0:
+            lines.message(f"without {first.name} alone no pod is found to leave", 2, "cyan")
+        else:
+            lines.message(f"{first.example} is {first.freed_by}", 2, "cyan")
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
 
     def in_plan(pod: PodOnNode) -> tuple[str, str]:

@@ -389,6 +389,22 @@ def test_a_node_names_what_holds_its_own_load_and_not_that_of_others() -> None:
     assert "load that could leave and does not: 100% by Budget" in explain_table(explained).plain
 
 
+@pytest.mark.parametrize(
+    ("selector", "said"),
+    [
+        ({}, " is freed by limits.perRun: 1\n"),
+        ({"kubernetes.io/hostname": "a"}, "without limits.perRun alone no pod is found to leave\n"),
+    ],
+)
+def test_a_node_names_no_limit_as_what_frees_pods_that_would_stay_all_the_same(
+    selector: dict[str, str], said: str
+) -> None:
+    web = a_workload("web", ["a"] * 9, cpu="1", spec={"nodeSelector": selector})
+    inputs = planning_inputs(HOT_AND_COOL, [web], policy=a_policy(limits={"perRun": 0}))
+
+    assert said in explain_table(_node(inputs, "node/a")).plain
+
+
 def test_a_pod_names_every_rule_that_protects_it() -> None:
     budget = a_budget("tight", labels={"app": "fresh"}, allowed=0)
     fresh = a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60))
