@@ -397,5 +397,5 @@ def _check_coverage(inputs: PlanningInputs) -> None:
     raise SafetyError(
         f"{counts}; {'; '.join(why)}",
         where=inputs.snapshot.source,  # not the sources that answered: it is another that is missing
-        hint="see which nodes are unknown with: rebalancer nodes",
+        hint="see which nodes are unknown with rebalancer nodes and the same options",
     )
