@@ -11,7 +11,7 @@ number are stacked: (pods, nodes).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -80,14 +80,14 @@ class StackedSlots(msgspec.Struct, frozen=True, eq=False):
     cells: IntArray  # (pods, nodes)
     has_domain: BoolArray  # (pods, nodes)
     is_counted: BoolArray  # (pods, nodes) pods there count
-    is_used: BoolArray  # (pods,)
     weight: IntArray  # (pods,)
     by_node: BoolArray  # (pods,)
     constant: FloatArray  # (pods,)
     max_skew: IntArray  # (pods,)
     itself: IntArray  # (pods,)
     enough: BoolArray  # (pods,) whether there are minDomains domains; with fewer the least count is 0
-    domains: Mapping[str, tuple[BoolArray, BoolArray]]  # by topology key: (pods,) and (nodes, domains)
+    # For each topology key: (pods,) which count by it, and (nodes, domains) the domain of each node.
+    domains: Sequence[tuple[BoolArray, BoolArray]]
 
     def weights(self, feasible: BoolArray, pods: IntArray, logarithms: FloatArray) -> FloatArray:
         """(lanes,) by how many domains the feasible nodes have, ``logarithms`` being those of numbers.
@@ -95,7 +95,7 @@ class StackedSlots(msgspec.Struct, frozen=True, eq=False):
         By node each of them is a domain.
         """
         by_domains: FloatArray = np.zeros(len(pods))
-        for of_pods, members in self.domains.values():
+        for of_pods, members in self.domains:
             # A node is a member of one domain, those without the key of one more.
             count = np.count_nonzero(feasible @ members, axis=1)
             by_domains = np.where(of_pods[pods], logarithms[count], by_domains)
@@ -136,17 +136,13 @@ def _stacked(slots: Sequence[Slot | None], nobody: int) -> StackedSlots:
     every = [slot or none for slot in slots]
     cells = np.array([slot.cells for slot in every])
     counters = [slot.constraint for slot in every]
-    domains: dict[str, tuple[BoolArray, BoolArray]] = {}
-    by_node = np.array([_is_by_node(counter) for counter in counters])
-    for key in {counter.constraint.topology_key for counter in counters if counter is not None}:
-        first = next(
-            counter for counter in counters if counter is not None and counter.constraint.topology_key == key
-        )
-        of_pods = np.array(
-            [counter is not None and counter.constraint.topology_key == key for counter in counters]
-        )
-        members = first.values[:, None] == np.arange(-1, first.number_of_domains)
-        domains[key] = of_pods & ~by_node, members
+    keys = [None if counter is None else counter.constraint.topology_key for counter in counters]
+    by_key = {key: counter for key, counter in zip(keys, counters, strict=True) if counter is not None}
+    domains: list[tuple[BoolArray, BoolArray]] = []
+    for key, counter in by_key.items():
+        if key != HOSTNAME:
+            members = counter.values[:, None] == np.arange(-1, counter.number_of_domains)
+            domains.append((np.array([other == key for other in keys]), members))
     enough = [
         counter is not None and len(counter.populated) >= counter.constraint.min_domains
         for counter in counters
@@ -155,9 +151,8 @@ def _stacked(slots: Sequence[Slot | None], nobody: int) -> StackedSlots:
         cells=np.where(cells >= 0, cells, nobody),
         has_domain=np.array([_has_domain(slot) for slot in every]),
         is_counted=np.array([_is_counted(slot) for slot in every]),
-        is_used=np.array([counter is not None for counter in counters]),
         weight=np.array([slot.weight for slot in every]),
-        by_node=by_node,
+        by_node=np.array([key == HOSTNAME for key in keys]),
         constant=np.array(
             [0.0 if counter is None else counter.constraint.max_skew - 1.0 for counter in counters]
         ),
@@ -166,12 +161,8 @@ def _stacked(slots: Sequence[Slot | None], nobody: int) -> StackedSlots:
         ),
         itself=np.array([0 if counter is None else counter.itself for counter in counters]),
         enough=np.array(enough),
-        domains={key: (of_pods, members) for key, (of_pods, members) in domains.items() if of_pods.any()},
+        domains=domains,
     )
-
-
-def _is_by_node(counter: DomainCounter | None) -> bool:
-    return counter is not None and counter.constraint.topology_key == HOSTNAME
 
 
 def _has_domain(slot: Slot) -> BoolArray:

@@ -39,6 +39,7 @@ from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from rebalancer.scheduling.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
     balance,
+    gained,
 )
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_resources.scored_resources import ScoredResource
@@ -431,8 +432,7 @@ class Lanes:
         self._tables = tables
         state = tables.state
         room = state.classes.allocatable - state.requested
-        pods = tables.allocatable[:, state.classes.column["pods"]] - state.pod_count
-        self._first_free = np.column_stack([room, pods])
+        self._first_free = np.column_stack([room, tables.most_pods - state.pod_count])
         self._first_scored = state.scored.copy()
         self._cells = np.tile(tables.row, (count, 1))
         self._free = np.tile(self._first_free, (count, 1, 1))
@@ -487,8 +487,7 @@ class Lanes:
             number = counts.of(slot)
             counted = np.where(slot.is_counted[pods], number, _HIGHEST)
             least = np.where(slot.enough[pods], counted.min(axis=1), 0)
-            skewed = number + (slot.itself[pods] - least)[:, None] > slot.max_skew[pods][:, None]
-            feasible &= ~(skewed & slot.is_used[pods][:, None])
+            feasible &= number + (slot.itself[pods] - least)[:, None] <= slot.max_skew[pods][:, None]
         for slot in tables.unwanted:
             feasible &= counts.of(slot) <= 0
         total = tables.added[pods].copy()
@@ -537,8 +536,7 @@ class Lanes:
         score = balance(tables.balanced, after, every)
         if not tables.balance_counts_before:
             return score
-        half = MAX_SCORE // 2
-        return half + (half + score - balance(tables.balanced, before, every)) // 2
+        return gained(score, balance(tables.balanced, before, every))
 
     def _pack(self, plugin: TargetLoadPacking, lanes: IntArray, pods: IntArray) -> IntArray:
         tables = self._tables

@@ -99,7 +99,7 @@ class NodeResourcesBalancedAllocation(Plugin):
             after = _balance_table(amounts, capacity)
             if not balanced.counts_before:
                 return after
-            return _gained(after, _balance_table(amounts - table.own, capacity))
+            return gained(after, _balance_table(amounts - table.own, capacity))
         requested = [resource.requested(state, feasible) for resource in balanced.resources]
         if balanced.of_two:
             return _balance_of_two(balanced.resources, requested, feasible)
@@ -109,10 +109,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         without = [
             amount - resource.own for amount, resource in zip(requested, balanced.resources, strict=True)
         ]
-        return _gained(after, balance(balanced.resources, without, feasible))
+        return gained(after, balance(balanced.resources, without, feasible))
 
 
-def _gained(after: IntArray, before: IntArray) -> IntArray:
+def gained(after: IntArray, before: IntArray) -> IntArray:
     """(rows,) the score by those with the pod and without it (v1.36.3 balanced_allocation.go:204)."""
     half = MAX_SCORE // 2
     return half + (half + after - before) // 2
