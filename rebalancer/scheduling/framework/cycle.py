@@ -476,7 +476,6 @@ class Scheduler:
             or (cycle.may_be_out_of_range and scores.out_of_range)
             or _failure(cycle.preparing, state, pod_class, feasible)
             or self._score_failure
-            or ""
         )
         if not failure and search.may_be_empty:
             failure = _ALL_REJECTED

@@ -100,8 +100,7 @@ class Search(msgspec.Struct, frozen=True, eq=False):
         number = np.count_nonzero(best)
         if self.takes_root and number > 1:
             tie = tie_break(totals, self.feasible, self.orders, self.raced)
-            if tie is not None:
-                return tie.chance(len(totals)), tie
+            return tie.chance(len(totals)), tie
         return best / np.float64(number), None
 
     def chances(self, totals: IntArray) -> FloatArray:
@@ -342,7 +341,7 @@ class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
         lowest = by_place[by_place > _NO_TOTAL].min()
         by_place = np.maximum(by_place, lowest - 1)
         cumulated = np.concatenate([[0.0], weights.cumsum()])
-        winners, shares, _ = share_among_best(self._around(by_place), cumulated, self.width)
+        winners, shares = share_among_best(self._around(by_place), cumulated, self.width)
         taken = self.node[winners % len(self.node)]
         shares = np.where(by_place[winners % len(self.node)] < lowest, 0.0, shares)
         return np.asarray(np.bincount(np.maximum(taken, 0), weights=shares, minlength=nodes), np.float64)

@@ -44,7 +44,6 @@ class RawScores:
         self.weight = weight
         self.others = others
         self._given = raw
-        self._weighted: IntArray | None = None
 
     @property
     def raw(self) -> IntArray:
@@ -64,15 +63,9 @@ class RawScores:
             smallest = int(given[given != EXCLUDED].min())
         return smallest, largest
 
-    @property
+    @cached_property
     def weighted(self) -> IntArray:
         """(nodes,) the plugin's part of the total."""
-        weighted = self._weighted
-        if weighted is None:
-            weighted = self._weighted = self._compute_weighted()
-        return weighted
-
-    def _compute_weighted(self) -> IntArray:
         given = self._given
         if isinstance(given, Alike):
             return (self.weight * given.scores.normalized).take(given.kind)

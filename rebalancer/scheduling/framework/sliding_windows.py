@@ -35,10 +35,9 @@ def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
     return places
 
 
-def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tuple[IntArray, FloatArray, int]:
+def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tuple[IntArray, FloatArray]:
     """Places with a share of the windows' chances, ascending, and their shares.
 
-    The third value is the lowest total that wins a window: those below it decide nothing.
     ``totals`` are of len(windows) + width − 1 places, and window i holds the places i..i+width−1.
     ``cumulated`` has len(windows) + 1 values: the i-th is the chance of all windows before i.
 
@@ -61,8 +60,7 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     Place 5 is node 0: 0.2.
     """
     windows = len(cumulated) - 1
-    smallest = int(totals.min())
-    totals = totals - smallest
+    totals = totals - int(totals.min())
     if int(totals.max()) < _MAX_INT32:
         totals = totals.astype(np.int32)  # half the memory to go through
     best = sliding_maximum(totals, width)
@@ -88,4 +86,4 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     np.cumsum(shares[order], out=sums[1:])
     last = runs.searchsorted(of_level + begins.searchsorted(leaves))
     first = runs.searchsorted(of_level + begins.searchsorted(enters))
-    return places, sums[last] - sums[first], int(best.min()) + smallest
+    return places, sums[last] - sums[first]

@@ -49,7 +49,7 @@ def _walk(size: int) -> IntArray:
 class TieBreak(msgspec.Struct, frozen=True, eq=False):
     """Which of the best nodes a search over all nodes takes, by the index at which it starts."""
 
-    best: IntArray  # which of the feasible nodes are equally good, ascending; more than one
+    best: IntArray  # which of the feasible nodes are equally good, ascending
     by_start: IntArray  # (starts,) which of the feasible nodes is taken
     raced: float  # the share of searches that may take any of the best
     scheduler: int = 0  # whose search it is: each begins where its own last one ended
@@ -62,17 +62,13 @@ class TieBreak(msgspec.Struct, frozen=True, eq=False):
         return np.asarray(chance, np.float64)
 
 
-def tie_break(
-    totals: IntArray, feasible: IntArray, orders: Sequence[NodeOrder], raced: float
-) -> TieBreak | None:
-    """How a search that looks at all nodes decides among the best; None where a single node is best.
+def tie_break(totals: IntArray, feasible: IntArray, orders: Sequence[NodeOrder], raced: float) -> TieBreak:
+    """How a search that looks at all nodes decides among the best.
 
     ``totals`` are by feasible node, ``feasible`` rows, ascending. Where the scheduler may have several
     orders, each is as likely as its count says.
     """
     best = (totals == np.maximum.reduce(totals)).nonzero()[0]
-    if len(best) == 1:
-        return None
     by_start = [
         np.tile(_taken_from_each_start(totals, best, feasible, order), order.count) for order in orders
     ]
