@@ -245,7 +245,7 @@ class PlannedMove(msgspec.Struct, frozen=True, eq=False):
     evaluation: Evaluation
     wave: int  # counted from 1
     effect: MoveEffect
-    avoids: Mapping[int, str] = {}  # as those of ``AcceptedMove``
+    avoids: Mapping[int, str]  # as those of ``AcceptedMove``
 
     @property
     def before(self) -> FloatArray:
@@ -333,7 +333,7 @@ class PlanBuilder:
         """A builder without moves that follows so many scenarios; what it computes is bounded by these."""
         other = PlanBuilder(prepared, ())
         other.evaluator = self.evaluator
-        other.scenarios.limit(scenarios)
+        other.scenarios.max_scenarios = scenarios
         other._max_placements = sys.maxsize
         return other
 
@@ -343,9 +343,9 @@ class PlanBuilder:
             return NotMoved(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
         return NotMoved(Reason.SEARCH_ENDED, f"a plan computes at most {MAX_PLACEMENTS:,} placements")
 
-    def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> NotMoved | None:
-        """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""
-        accepted = self.find(candidate, may_wait=may_wait)
+    def try_move(self, candidate: Candidate) -> NotMoved | None:
+        """Move a pod in this wave or in the next one; else return why it stays."""
+        accepted = self.find(candidate)
         if isinstance(accepted, NotMoved):
             return accepted
         self.add(accepted)
@@ -529,11 +529,9 @@ class PlanBuilder:
     def _move(self, candidate: Candidate, targets: Sequence[NodeRow]) -> None:
         """``targets`` is where the replacement is, by scenario."""
         for scenario, target in zip(self.scenarios.all, targets, strict=True):
+            scenario.while_terminating.evict(candidate.row)
+            scenario.after_termination.remove(candidate.row)
             for state in (scenario.while_terminating, scenario.after_termination):
-                if state is scenario.after_termination:
-                    state.remove(candidate.row)
-                else:
-                    state.evict(candidate.row)
                 state.bind(state.add(candidate.replacement), target)
             scenario.terminating_usage[candidate.source] += candidate.relief
             scenario.is_terminating = True
@@ -555,7 +553,7 @@ class PlanBuilder:
 
     def _made_beside(self, candidate: Candidate) -> PodClass | None:
         """The class of its replacement, if that is made while it still counts in quotas."""
-        return None if candidate.replaced_late else self._classes[candidate.replacement]
+        return None if candidate.workload.replaced_late else self._classes[candidate.replacement]
 
 
 class PartialPlan(msgspec.Struct, frozen=True, eq=False):

@@ -600,7 +600,7 @@ def moments(prepared: PreparedInputs, decided: PartialPlan) -> Iterator[tuple[Pl
     if decided.builder.has_tainted:
         return
     builder = PlanBuilder(prepared, ())
-    builder.scenarios.limit(decided.scenarios.max_scenarios)
+    builder.scenarios.max_scenarios = decided.scenarios.max_scenarios
     for move in decided.moves:
         if move.wave > builder.wave:
             builder.next_wave()

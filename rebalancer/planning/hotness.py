@@ -140,11 +140,12 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         """(rows,) whether nodes with (rows, resources) percent would be hot; an unknown percentage is not."""
         return np.asarray(np.any(percent > self.hot_above[rows], axis=1), np.bool_)
 
-    def times_hot(self, rows: IntArray, percent: FloatArray) -> int:
-        """How often nodes of (rows, resources) percent are still hot: in each resource, by each threshold."""
+    def times_hot(self, rows: IntArray, percent: FloatArray) -> IntArray:
+        """(…,) how often nodes of (…, rows, resources) percent are hot: by resource and by threshold."""
         still_hot = self.resources[rows] & (percent > self.hot_above[rows])
         by_further = still_hot & (percent > self.further_threshold[rows])
-        return int(np.count_nonzero(still_hot) + np.count_nonzero(by_further))
+        both = np.count_nonzero(still_hot, axis=(-2, -1)) + np.count_nonzero(by_further, axis=(-2, -1))
+        return np.asarray(both, np.int64)
 
     def landing_limit(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node; one hot in this run, to its coolTo."""

@@ -141,22 +141,20 @@ class Planner(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def by_policy(self, policy: RebalancePolicy) -> Planner:
         """The same under another policy, without a word on what keeps nodes hot."""
-        inputs = replace(self.inputs, policy=policy)
-        return replace(self, inputs=inputs, options=replace(self.options, explains=False))
+        return self._of(replace(self.inputs, policy=policy))
 
     def in_later_run(self, plan: Plan) -> str:
         """Which run after this one would move what its ``plan`` leaves, as nodes were hot too briefly."""
-
-        def plan_of(inputs: PlanningInputs) -> Plan:
-            return replace(self, inputs=inputs, options=replace(self.options, explains=False)).plan()
-
-        return later_run(self.inputs, plan, plan_of)
+        return later_run(self.inputs, plan, lambda inputs: self._of(inputs).plan())
 
     def for_nodes(self) -> Planner:
         """The same for a reader who asks how loaded the nodes are and not what would move."""
         of_scheduler = (About.SCHEDULER, About.REFUSAL)
         warnings = tuple(warning for warning in self.inputs.warnings if warning.about not in of_scheduler)
-        inputs = replace(self.inputs, warnings=warnings)
+        return self._of(replace(self.inputs, warnings=warnings))
+
+    def _of(self, inputs: PlanningInputs) -> Planner:
+        """The same of other inputs, without a word on what keeps nodes hot."""
         return replace(self, inputs=inputs, options=replace(self.options, explains=False))
 
 

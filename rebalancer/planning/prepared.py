@@ -54,7 +54,7 @@ class Pending(msgspec.Struct, frozen=True):
     waiting: Sequence[int]  # classes that fit nowhere, in queue order
     placed: int
     unplaced: int
-    of_others: Mapping[str, int] = {}  # pods by scheduler that is not configured
+    of_others: Mapping[str, int]  # pods by scheduler that is not configured
 
 
 def place_pending(
@@ -78,7 +78,8 @@ def place_pending(
     for row in waiting_pods(state, inputs.snapshot.pods):
         queues.setdefault(schedulers.number(state.pod_class[row]), []).append(row)
     count = sum(map(len, queues.values()))
-    scenarios.limit(max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(count, 1))))
+    affordable = _MAX_PENDING_PLACEMENTS // max(count, 1)
+    scenarios.max_scenarios = max(MIN_SCENARIOS, min(MAX_SCENARIOS, affordable))
     orders = [list(itertools.chain.from_iterable(queues[number] for number in sorted(queues)))]
     if len(queues) > 1:
         orders.append(
@@ -95,7 +96,7 @@ def place_pending(
             max(pending.unplaced, other.unplaced),
             pending.of_others,
         )
-    scenarios.limit(MAX_SCENARIOS)
+    scenarios.max_scenarios = MAX_SCENARIOS
     return pending
 
 
@@ -233,7 +234,6 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
             relief=self._known_relief[row],
             points=self.inputs.load.points[row],
             wish=wish or Wish("", self.cooler_node),
-            replaced_late=workload.replaced_late,
             restarted=restarted,
             scheduler=self.schedulers.number(replacement),
         )
@@ -364,11 +364,11 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     return reason_by_node
 
 
-TRY_ANOTHER_TIME = (
+# How a window of the policy is tried on a recorded cluster.
+_TRY_ANOTHER_TIME = (
     "a recording is as old as its figures: leave --now out; to try a window at another time, write "
     "load: {maxAge: 24h} into a copy of the policy, as long as --now is away from them"
 )
-"""How a window of the policy is tried on a recorded cluster."""
 
 
 def _check_coverage(inputs: PlanningInputs) -> None:
@@ -385,7 +385,7 @@ def _check_coverage(inputs: PlanningInputs) -> None:
         raise SafetyError(
             f"{load.why_stale}: {counts}",
             where=inputs.snapshot.source,
-            hint="" if inputs.live else TRY_ANOTHER_TIME,
+            hint="" if inputs.live else _TRY_ANOTHER_TIME,
         )
     missing = {name: np.isnan(load.usage[:, load.resources.index(name)]) for name in load.required}
     lacking = [f"{name} of {counted(int(at.sum()), 'node')}" for name, at in missing.items() if at.any()]

@@ -28,13 +28,12 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.landing.evaluation import (
-    NEGLIGIBLE,
     Candidate,
     Evaluation,
     JudgedPlacement,
     MoveEvaluator,
 )
-from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.landing.scenarios import NEGLIGIBLE, Scenarios
 from rebalancer.planning.taints import HOT, is_karpenters, is_ours
 from rebalancer.scheduling.state.cluster_state import SOFT_TAINT, ClusterState
 

@@ -118,8 +118,8 @@ class TiedCase:
             np.random.default_rng(0),
             np.full((nodes, 2), 100.0),
             np.zeros(nodes, np.int64),
-            MAX_SCENARIOS if self.draws else _UNBOUNDED,
         )
+        scenarios.max_scenarios = MAX_SCENARIOS if self.draws else _UNBOUNDED
         if start is not None:
             scenarios.all[0].starts = {0: np.array([start])}
         for row in self._rows:

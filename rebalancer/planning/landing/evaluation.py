@@ -32,6 +32,7 @@ from rebalancer.planning.landing.landing_check import LandingCheck
 from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.purpose import Landings, MadeRoom, Purpose
 from rebalancer.planning.landing.scenarios import (
+    NEGLIGIBLE,
     Branch,
     LandingDistribution,
     Scenario,
@@ -68,9 +69,6 @@ def with_predecessor(state: ClusterState, row: PodRow, predecessor: Predecessor)
 
 # The evaluator tries no more classes of Pending pods in the room of a pod. Of more, it assumes that one fits.
 MAX_WAITING_CLASSES = 20
-
-
-NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 _ROUNDING = 1e-9  # of a sum of chances, which may be the same chance added up in another order
 
 
@@ -96,27 +94,22 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     relief: FloatArray  # (measured resources,) by how much the figure of its node falls when it leaves
     points: FloatArray  # (resources,) the same in percent of its node; NaN where that is not known
-    replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
-    restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
-    scheduler: int = 0  # the number of the scheduler that places its replacement
+    restarted: bool  # by the rolling update of its Deployment, which makes the replacement first
+    scheduler: int  # the number of the scheduler that places its replacement
 
     @property
     def ends_its_wave(self) -> bool:
         """Whether nothing else can be planned beside it: what happens before what would not be known."""
-        return self.replaced_late or self.restarted or self.replaced_any_time
-
-    @property
-    def replaced_any_time(self) -> bool:
-        """Whether nobody knows if its replacement is made while it terminates or long after (a Job's)."""
-        return self.workload.replaced_any_time
+        workload = self.workload
+        return workload.replaced_late or self.restarted or workload.replaced_any_time
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """What the evaluation of a move found."""
 
     candidate: Candidate
-    by_scenario: tuple[LandingDistribution, ...]  # each the mean over both of its states
+    by_scenario: tuple[LandingDistribution, ...]  # each the mean of its placements
     branches: tuple[tuple[Branch, ...], ...]  # the same by start index; empty where the scheduler draws
     weights: FloatArray  # (scenarios,) how likely each scenario is
     unacceptable: float  # chance of an unacceptable landing
@@ -124,9 +117,9 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     refused: NotMoved | None  # why the pod should stay, the plan's confidence aside
     sampled: bool  # what refuses it is in the sample of the nodes that the scheduler looks at by chance only
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
-    beside: float = 0.0  # chance that it joins another replica, which the pod did not before
-    emptied: float = 0.0  # chance that it leaves a zone without any replica, for one that has some
-    spread_cost: float = 0.0  # what that costs, see ``Spread``
+    beside: float  # chance that it joins another replica, which the pod did not before
+    emptied: float  # chance that it leaves a zone without any replica, for one that has some
+    spread_cost: float  # what that costs, see ``Spread``
 
     @property
     def gain(self) -> FloatArray:
@@ -218,10 +211,11 @@ def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, 
     """What the old pod may be doing when its replacement is placed, the likeliest first."""
     if candidate.restarted:
         return (Predecessor.SERVES,)
-    if candidate.replaced_late:
+    workload = candidate.workload
+    if workload.replaced_late:
         return (Predecessor.GONE,)
     # A policy may count on a pod with a grace period still terminating when its replacement is placed.
-    counts_on_it = inputs.policy.planning.level.counts_on_termination and not candidate.replaced_any_time
+    counts_on_it = inputs.policy.planning.level.counts_on_termination and not workload.replaced_any_time
     if counts_on_it and grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row)) > 0:
         return (Predecessor.TERMINATES,)
     return (Predecessor.TERMINATES, Predecessor.GONE)
@@ -258,7 +252,7 @@ class MoveEvaluator:
         self._ensure_wanted = ensure_wanted
         self._freed = FreedRoom(schedulers, waiting)
         self.no_landing = NoLanding(schedulers)
-        self._names = inputs.snapshot.nodes.names
+        self._nodes = len(inputs.snapshot.nodes)
         self.placed = 0  # placements that were made: searches are bounded by them
 
     def taking_the_race_as_likely(self) -> MoveEvaluator:
@@ -306,8 +300,7 @@ class MoveEvaluator:
         if complete or not stays:
             shown = [in_scenario for in_scenario in in_scenarios if in_scenario.placements]
         landings = [
-            mean_of(in_scenario.placements, len(self._names), in_scenario.scenario.starts)
-            for in_scenario in shown
+            mean_of(in_scenario.placements, self._nodes, in_scenario.scenario.starts) for in_scenario in shown
         ]
         branches: list[tuple[Branch, ...]] = []
         if shown:

@@ -46,7 +46,7 @@ from rebalancer.load.report import percent_of_allocatable
 from rebalancer.scheduling.framework.cycle import ANY_START, Placement, Starts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
-_NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
+NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
 class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
@@ -99,7 +99,7 @@ def mean_of(placements: Sequence[Placement], nodes: int, starts: Starts = ANY_ST
     total = np.zeros(nodes)
     for placement in placements:
         total[placement.feasible] += placement.chance_from(starts)
-    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
+    rows = np.flatnonzero(total / len(placements) > NEGLIGIBLE)
     return LandingDistribution(rows, total[rows] / len(placements))
 
 
@@ -142,7 +142,7 @@ def branches_of(placements: Sequence[Placement], starts: Starts) -> tuple[Branch
     by_node: dict[int, tuple[float, IntArray | None]] = {}
     for placement in placements:
         if placement.tie is None:
-            likely = np.flatnonzero(placement.chance > _NEGLIGIBLE)
+            likely = np.flatnonzero(placement.chance > NEGLIGIBLE)
             if len(likely) != 1:
                 return ()
             parts = [(int(likely[0]), 1.0, own)]
@@ -225,16 +225,15 @@ class Scenarios:
         random: np.random.Generator,
         allocatable: FloatArray,
         leaving: IntArray,
-        max_scenarios: int = MAX_SCENARIOS,
     ) -> None:
-        """``allocatable`` is (nodes, resources), as ``usage``; so many as ``max_scenarios`` are kept.
+        """``allocatable`` is (nodes, resources), as ``usage``.
 
         ``leaving`` is how many pods of each node, (nodes,), are in the state still and count no more.
         """
         self._leaving = leaving
         self._random = Draws(random)
         self._allocatable = allocatable
-        self._max_scenarios = max_scenarios
+        self.max_scenarios = MAX_SCENARIOS  # that a split keeps
         self.are_some = False  # some courses stand for others that are not kept
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
 
@@ -255,7 +254,7 @@ class Scenarios:
         """The first scenarios, to estimate with; what is planned for certain must hold in all of them."""
         other = self.copy()
         other.all = other.all[:max_scenarios]
-        other._max_scenarios = max_scenarios
+        other.max_scenarios = max_scenarios
         other._rescale()
         return other
 
@@ -274,15 +273,6 @@ class Scenarios:
         """What became of Pending pods in each scenario: class and node of those placed, and nominations."""
         states = [scenario.after_termination for scenario in self.all]
         return [(sorted(state.bound_here.values()), state.nominated) for state in states]
-
-    @property
-    def max_scenarios(self) -> int:
-        """How many scenarios are kept at most."""
-        return self._max_scenarios
-
-    def limit(self, max_scenarios: int) -> None:
-        """Split into so many at most from now on."""
-        self._max_scenarios = max_scenarios
 
     @property
     def likeliest(self) -> Scenario:
@@ -386,7 +376,7 @@ class Scenarios:
         landings = list(landings)
         branches = list(branches)
         if len(self.all) == 1:
-            self.split()
+            self._split()
             landings = landings * len(self.all)
             branches = branches * len(self.all)
         nodes = []
@@ -407,7 +397,7 @@ class Scenarios:
             for scenario, of_scenario in zip(self.all, branches, strict=True)
             for way in of_scenario
         ]
-        if len(ways) > max(self._max_scenarios, len(self.all)):
+        if len(ways) > max(self.max_scenarios, len(self.all)):
             ways = self._fullest_and_some(ways, pod_usage)
             self.are_some = True
         split: list[Scenario] = []
@@ -431,7 +421,7 @@ class Scenarios:
         after = percent_of_allocatable(usage, count, self._allocatable[rows])
         fullness = np.where(rows < 0, 0.0, np.nan_to_num(after, nan=np.inf).max(axis=1))
         order = np.argsort(-fullness, kind="stable")
-        max_ways = max(self._max_scenarios, len(self.all))
+        max_ways = max(self.max_scenarios, len(self.all))
         fullest = np.sort(order[: max_ways // 2])
         less_full = np.sort(order[max_ways // 2 :])
         chance = np.array([each for _, _, each in ways])
@@ -471,8 +461,8 @@ class Scenarios:
 
     def nominate(self, pod: int, nodes: IntArray) -> None:
         """Keep room for a Pending pod on one of these nodes, scenario by scenario on another one."""
-        if len(nodes) > 1 and len(self.all) == 1 < self._max_scenarios:
-            self.split()
+        if len(nodes) > 1 and len(self.all) == 1 < self.max_scenarios:
+            self._split()
         for at, scenario in enumerate(self.all if len(nodes) else ()):
             for state in (scenario.while_terminating, scenario.after_termination):
                 state.nominate(pod, int(nodes[(at + len(state.nominated)) % len(nodes)]))
@@ -497,7 +487,7 @@ class Scenarios:
         for scenario in self.all:
             scenario.chance /= whole
 
-    def split(self) -> None:
+    def _split(self) -> None:
         """Split one scenario into as many as are kept."""
-        self.all[0].chance /= self._max_scenarios
-        self.all += [self.all[0].copy() for _ in range(self._max_scenarios - 1)]
+        self.all[0].chance /= self.max_scenarios
+        self.all += [self.all[0].copy() for _ in range(self.max_scenarios - 1)]

@@ -61,9 +61,8 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     rejected: str = ""  # why the scheduler looks at no node, or the cycle fails
     score_failure: str = ""  # why scoring fails, even where the only feasible node is taken without scores
     left_open: str = ""  # why some of the feasible nodes may not be feasible: any of them may be chosen
-    tie: TieBreak | None = (
-        None  # what decides among equal totals; None where one is drawn, or there is no tie
-    )
+    # What decides among equal totals; None where one is drawn, or there is no tie.
+    tie: TieBreak | None = None
     is_sampled: bool = False  # whether the scheduler compares only some of the feasible nodes
 
     @property

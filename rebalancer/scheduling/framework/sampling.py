@@ -370,9 +370,8 @@ class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
         kinds, kind_of = np.unique(np.stack([listed_within, best_later]), axis=1, return_inverse=True)
         weights = np.bincount(kind_of.ravel(), weights=self.starts, minlength=kinds.shape[1])
         missed = _chance_of_none(ranks, kinds[0][:, None], listed_count)  # (kinds, levels + 1)
-        by_level = (
-            missed[:, :-1] - missed[:, 1:]
-        )  # (kinds, levels) that the best listed node is of each level
+        # (kinds, levels) that the best listed node is of each level
+        by_level = missed[:, :-1] - missed[:, 1:]
         below = best_totals < kinds[1][:, None]
         equal = best_totals == kinds[1][:, None]
         # Of a tie the listed nodes have as large a part as there are of them in the window on average.

@@ -98,9 +98,8 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
     """The scores of a class that no other pod has a part in."""
 
     order: Sequence[str]  # the plugins that score, as their profile has them
-    scores: Sequence[
-        RawScores
-    ]  # (nodes,) of each of those that score the class, whether its score changes or not
+    # (nodes,) of each of those that score the class: those in ``added`` and those of ``compared``
+    scores: Sequence[RawScores]
     added: IntArray | int  # (nodes,) the sum of those that are the same whichever nodes are compared
     compared: Sequence[RawScores]  # the other ones of ``scores``
     may_be_others: bool  # the scheduler may have other raw scores for one of ``scores``

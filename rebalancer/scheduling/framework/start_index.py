@@ -79,9 +79,8 @@ class _Finding(msgspec.Struct, frozen=True, eq=False):
     """Some nodes in the order in which a search finds them that starts at index 0."""
 
     node: IntArray  # (nodes,) which of them is found at each place
-    first: (
-        IntArray  # (starts,) the place at which a search begins: that of the first one at or after its start
-    )
+    # (starts,) the place at which a search begins: that of the first one at or after its start
+    first: IntArray
 
     @classmethod
     def of(cls, nodes: IntArray, order: IntArray) -> _Finding:

@@ -139,7 +139,7 @@ def test_a_copy_of_a_plan_spends_budgets_and_limits_for_itself() -> None:
     copied = builder.copy(inputs.policy.limits.model_copy(update={"per_run": 9}))
 
     assert copied.try_move(first) is None
-    assert getattr(copied.copy().try_move(second, may_wait=False), "reason", None) is Reason.BUDGET
+    assert getattr(copied.copy().find(second, may_wait=False), "reason", None) is Reason.BUDGET
     assert builder.try_move(first) is None  # nothing is spent
     assert getattr(builder.try_move(second), "reason", None) is Reason.LIMIT
 

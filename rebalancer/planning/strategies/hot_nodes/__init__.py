@@ -1,7 +1,8 @@
 """The strategy that relieves hot nodes: it moves their pods until each is down to its coolTo.
 
 ``planning.hotness`` says when a node is hot, since every landing is held to it. Here is what becomes of the
-pods of such nodes: ``relief`` finds the best plan, and ``report`` weighs what that leaves.
+pods of such nodes: ``search`` finds the best plan, ``relief`` says what higher limits would give, and
+``report`` weighs what that leaves.
 """
 
 from __future__ import annotations

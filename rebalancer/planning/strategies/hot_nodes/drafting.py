@@ -78,7 +78,6 @@ class _Levels:
         # (pods, nodes, resources) percent of each node that a pod brings, without that it is one pod more
         self.brings = 100.0 * with_pods(usage, 0.0)[:, None] / whole
         self.one_pod = 100.0 * with_pods(np.zeros_like(nothing), 1.0) / whole
-        self.relief = pods.relief
         self.points = np.array([pod.points for pod in pods.candidates])
         self.unmeasured = np.zeros(len(load.percent_resources), np.bool_)
         self.unmeasured[len(PERCENT_RESOURCES) :] = True
@@ -110,19 +109,6 @@ class _Levels:
     def brought(self, pods: IntArray, nodes: IntArray) -> FloatArray:
         """(pods, resources) percent of the nodes that the replacements take."""
         return np.nan_to_num(self.brings[pods, nodes] + self.one_pod[nodes])
-
-    def excess(self, rows: IntArray, percent: FloatArray) -> FloatArray:
-        """(lanes,) points of excess of some nodes; ``percent`` is (lanes, nodes, resources)."""
-        points: FloatArray = self.hotness.excess(rows, percent).sum(axis=(1, 2))
-        return points
-
-    def times_hot(self, rows: IntArray, percent: FloatArray) -> IntArray:
-        """(lanes,) how often the same nodes are hot: in each resource, by each threshold."""
-        percent = percent - NEGLIGIBLE
-        hot = self.hotness.resources[rows] & (percent > self.hotness.hot_above[rows])
-        further = hot & (percent > self.hotness.further_threshold[rows])
-        times: IntArray = np.count_nonzero(hot, axis=(1, 2)) + np.count_nonzero(further, axis=(1, 2))
-        return times
 
 
 class _Limits:
@@ -215,7 +201,6 @@ class Drafting:
         self._lanes = Lanes(start.tables, lanes)
         self.placed = 0  # placements that were made
         pods = len(start.pods.candidates)
-        self._none = pods  # the number of no pod
         # By draft: whether there may be more moves, those made, and the pods to try first, the first last.
         self.goes_on: BoolArray = np.zeros(count, np.bool_)
         self.made: list[list[Landed]] = [[] for _ in range(count)]
@@ -280,8 +265,10 @@ class Drafting:
     def points(self, drafts: IntArray) -> FloatArray:
         """(drafts,) the points that they leave: the mean of their courses, with what their moves cost."""
         hot = self._pods.nodes
-        percent = self._percent[self._lanes_of(drafts)][:, hot]
-        points = self._levels.excess(hot, percent) + POINTS_A_HOT_NODE * self._levels.times_hot(hot, percent)
+        hotness = self._levels.hotness
+        percent = self._percent[self._lanes_of(drafts)][:, hot]  # (lanes, hot nodes, resources)
+        excess = hotness.excess(hot, percent).sum(axis=(1, 2))
+        points = excess + POINTS_A_HOT_NODE * hotness.times_hot(hot, percent - NEGLIGIBLE)
         mean: FloatArray = points.reshape(-1, self._courses).mean(axis=1)
         return mean + self._start.asked * self._cost[drafts]
 
@@ -479,4 +466,3 @@ class Drafting:
         least = self._start.least[pods]
         is_worth = (relieved >= least - NEGLIGIBLE) | (ends & (least < np.inf))
         self._value[lanes[:, None], pods] = np.where(is_worth & (value > NEGLIGIBLE), value, 0.0)
-        self._value[lanes, self._none] = 0.0

@@ -23,6 +23,7 @@ import numpy as np
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
 from rebalancer.planning.strategies.hot_nodes.drafting import Beginning, Drafting, DraftStart, Landed
+from rebalancer.planning.strategies.hot_nodes.movable import DIGITS
 
 _DRAFTS = 64  # that are made side by side
 _COURSES = 2  # of each
@@ -111,7 +112,7 @@ def _made(drafting: Drafting, drafts: IntArray) -> list[Draft]:
     """Some of the drafts, as they are."""
     points = drafting.points(drafts).tolist()
     made = (tuple(drafting.made[draft]) for draft in drafts.tolist())
-    return [Draft(round(left, 6), moves) for left, moves in zip(points, made, strict=True)]
+    return [Draft(round(left, DIGITS), moves) for left, moves in zip(points, made, strict=True)]
 
 
 def _sorted(drafts: Iterable[Draft]) -> list[Draft]:

@@ -195,16 +195,11 @@ def _oversize(prepared: PreparedInputs, pods: Sequence[Candidate]) -> FloatArray
     if not pods:
         return np.zeros(0)
     classes = prepared.start.likeliest.after_termination.classes
-    asked = [classes.requests[pod.replacement].present_scored for pod in pods]
-    counted = np.array([_cpu_and_memory(amounts) for amounts in asked], np.float64)
+    counted = np.array([classes.present_scored[pod.replacement] for pod in pods], np.float64)
     used = np.nan_to_num(np.array([pod.usage[: len(RESOURCES)] for pod in pods]))
     columns = [classes.resources.index(name) for name in RESOURCES]
     whole = classes.allocatable[np.array([pod.source for pod in pods])][:, columns]
     return np.asarray((1.0 + _points(counted, whole)).sum(axis=1) / (1.0 + _points(used, whole)).sum(axis=1))
-
-
-def _cpu_and_memory(amounts: Mapping[str, int]) -> list[int]:
-    return [amounts.get(name, 0) for name in RESOURCES]
 
 
 def _joined(parts: Iterable[FloatArray]) -> FloatArray:

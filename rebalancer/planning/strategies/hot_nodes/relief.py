@@ -33,7 +33,7 @@ from rebalancer.planning.hotness import out_of_reach, short_level
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
+from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import RankedPlan, ReliefSearch
 from rebalancer.policy.schema import BOLDEST, LEVELS, Limits
 from rebalancer.policy.units import Amount
@@ -136,9 +136,8 @@ class RaisedLimits:
         self._prepared = prepared
         self._pods = pods
         self._best = best
-        self.moved: dict[
-            frozenset[str], frozenset[PodRow]
-        ] = {}  # besides, by limits that were lifted together
+        # By limits that were lifted together: the pods that move besides.
+        self.moved: dict[frozenset[str], frozenset[PodRow]] = {}
         # (nodes of ``pods``,)
         self._is_hot = prepared.hotness.hot[pods.nodes]
         # (the same,) no limit would make the others cool, which no eviction cools
@@ -152,7 +151,7 @@ class RaisedLimits:
         estimates += self._bolder(now)
         best = min(
             estimates,
-            key=lambda estimate: (round(estimate.excess, 6), -estimate.cool, estimate.words),
+            key=lambda estimate: (round(estimate.excess, DIGITS), -estimate.cool, estimate.words),
             default=now,
         )
         if best.cool > now.cool:

@@ -165,9 +165,9 @@ class ReliefSearch:
             more = self._made(paying, {**more.closed, **unpaid}, more.attempt.room)
         return min(best, more, key=lambda plan: plan.quality)
 
-    def plan(self, first: Sequence[int] = ()) -> RankedPlan:
-        """The plan that begins with these pods and goes on greedily, and whose moves all pay."""
-        return self._paying(self._made(first, {}))
+    def plan(self) -> RankedPlan:
+        """The greedy plan, whose moves all pay."""
+        return self._paying(self._made((), {}))
 
     def _paying(self, plan: RankedPlan) -> RankedPlan:
         """A plan made again without the moves that do not pay, until all do, and without those in vain."""
@@ -208,7 +208,7 @@ class ReliefSearch:
         moves = len(attempt.order) + sum(map(len, attempt.room.values()))
         return round(float(points), DIGITS), round(attempt.excess, DIGITS), moves
 
-    def price(self, at: int, room: Sequence[Candidate] = ()) -> float:
+    def price(self, at: int, room: Sequence[Candidate]) -> float:
         """What moving a pod costs, with the pods that make room for it."""
         return float(self.pods.price[at] + self.pods.prices(room).sum())
 
@@ -404,7 +404,7 @@ class Attempt:
         """Points of excess left."""
         return float(self._pods.excess(self.percent).sum())
 
-    def run(self, first: Sequence[int] = ()) -> None:
+    def run(self, first: Sequence[int]) -> None:
         """Move these pods, where that holds and relieves, and go on until no open pod relieves anything."""
         for at in first:
             if at in self._room:

@@ -94,7 +94,7 @@ class Running:
                 continue
             row = PodRow(name)
             state, candidate = prepared.state.copy(), prepared.candidate(row)
-            kind, is_gone = candidate.replacement, candidate.replaced_late or random.random() < 0.5
+            kind, is_gone = candidate.replacement, candidate.workload.replaced_late or random.random() < 0.5
             (state.remove if is_gone else state.evict)(row)
             found = prepared.schedulers.scheduler(kind).place(state, kind)
             possible = found.feasible[found.chance > 0].tolist()
