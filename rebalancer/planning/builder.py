@@ -50,7 +50,7 @@ from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
 
 MAX_PLACEMENTS = 40_000
-"""Most placements that are made for a plan; one of 200 moves on 5,000 nodes makes some 6,000."""
+"""Most placements that are made for a plan: one of 37 moves on 20 crowded nodes makes some 13,000."""
 
 
 class Bound(msgspec.Struct, frozen=True):
