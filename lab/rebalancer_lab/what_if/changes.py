@@ -137,10 +137,11 @@ def _counted(option: str, text: str, least: int, shape: str) -> tuple[str, int]:
         raise InputError(
             f"{option} {text[:_MAX_SHOWN_LENGTH]!a} does not have the expected form", hint=f"write {shape}"
         )
-    number = int(count[:_MAX_SHOWN_LENGTH])  # an InputError shows as much: no more digits can be in bounds
+    digits = count.lstrip("0")[:_MAX_SHOWN_LENGTH]  # as an InputError shows: no more can be in bounds
+    number = int(digits or "0")
     if not least <= number <= MAX_ADDED:
         raise InputError(f"{option}: {number} is not between {least} and {MAX_ADDED}")
-    return name, int(count)
+    return name, number
 
 
 class AddedPod(msgspec.Struct, frozen=True, eq=False):

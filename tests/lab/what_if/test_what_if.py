@@ -334,6 +334,8 @@ def test_pods_that_stay_where_they_are_are_not_compared() -> None:
         ({"add": ["a"]}, "TEMPLATE_NODE=N"),
         ({"add": ["a=0"]}, "is not between 1 and 1000"),
         ({"add": [f"a={'9' * 5000}"]}, "is not between 1 and 1000"),
+        ({"add": [f"a={'0' * 60}1001"]}, ": 1001 is not between 1 and 1000"),
+        ({"scale": [f"deployment/a/web={'0' * 60}{'9' * 5000}"]}, "is not between 0 and 1000"),
         ({"add": ["a=9999999999"]}, "9999999999 is not between 1 and 1000"),
         ({"add": ["=1"]}, "TEMPLATE_NODE=N"),
         ({"scale": ["web=1"]}, "did you mean deployment/web or statefulset/web?"),

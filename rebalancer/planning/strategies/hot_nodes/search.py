@@ -56,7 +56,7 @@ from rebalancer.planning.strategies.hot_nodes.drafting import POINTS_A_HOT_NODE,
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, can_be_drafted
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_ROUNDS = 4  # of drafts at most, each of which goes on from the best so far, and the best is made a plan
+_MAX_DRAFT_ROUNDS = 4  # each goes on from the best plan made so far, and its best draft is made a plan
 _ROOM_A_POD = 3  # placements that making room may ask for
 _ROOM_CELLS = 37_500  # the same times nodes: large clusters can afford less
 _FEW_PODS = 40  # that may move: there are as many placements as if there were so many
@@ -120,7 +120,7 @@ class ReliefSearch:
             return best
         drafts = self.drafts()
         if drafts is not None:
-            best = self.best_draft(drafts, best, range(_ROUNDS))
+            best = self.best_draft(drafts, best, range(_MAX_DRAFT_ROUNDS))
         return self._with_room(best) if best.attempt.excess > least else best
 
     def drafts(self) -> Drafts | None:
