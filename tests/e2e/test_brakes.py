@@ -153,9 +153,10 @@ def test_a_pause_between_two_evictions_of_one_wave_holds_for_the_second(
 ) -> None:
     happens, sentences = BRAKES[trouble]
     # The first eviction takes as long as the API server waits for the webhook, and is then granted.
-    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=5):
+    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=10) as wait_until_asked:
         run = scene.start(wave_size=REPLICAS)
         run.wait_for("evicting")
+        wait_until_asked()  # after the line the pod and the brakes are looked at, and only then it is evicted
         happens(scene, run)
         assert run.events("evicted") == []
         ended = scene.finish(run)
@@ -190,9 +191,10 @@ def test_a_second_run_leaves_and_says_who_holds_the_lease_and_the_first_goes_on(
     scene: Scene, record_property: Record
 ) -> None:
     # The first is in the middle of its first eviction for as long as the second takes.
-    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=30):
+    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=30) as wait_until_asked:
         first = scene.start()
         first.wait_for("evicting")
+        wait_until_asked()
         second = scene.start().finished()
         assert second.exit_code == ExitCode.LEASE_HELD, second
         assert first.events("evicted") == []

@@ -44,7 +44,16 @@ def refuse_doubled_nodes(source: str, series: Iterable[tuple[str, Labels, float]
     if not doubled:
         return
     values = values_by_node[doubled]
-    label = _likeliest(name for name, texts in values.items() if len(texts) > 1)
+    differing = [name for name, texts in values.items() if len(texts) > 1]
+    if not differing:
+        # No Prometheus answers so; what joins the answers of several without comparing them may.
+        raise InputError(
+            f"{source}: series of node {doubled} are answered several times with the same labels, and would be "
+            "added up",
+            hint="let this source's address be one Prometheus, or have what joins several leave out doubled "
+            "series",
+        )
+    label = _likeliest(differing)
     # Where clusters share few addresses, most nodes of this one have its series alone.
     frequency = Counter[str]()
     for values_of_node in values_by_node.values():

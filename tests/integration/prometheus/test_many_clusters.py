@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
 from rebalancer.load.prometheus.client import LivePrometheus
+from rebalancer.load.prometheus.clusters import refuse_doubled_nodes
 from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.policy.load_sources import Prometheus as Settings
 from rebalancer.retries import Retries
@@ -116,3 +120,21 @@ def test_a_tenant_goes_with_every_request_and_stands_in_no_message() -> None:
 
     assert set(seen) == {"tenant-7"}
     assert "tenant-7" not in str(caught.value) + repr(connection)
+
+
+LABELS = st.dictionaries(st.sampled_from(["instance", "cluster", "replica"]), st.sampled_from(["", "a", "b"]))
+MOMENTS = st.sampled_from([NOW - 3600, NOW - 30, NOW])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["n0", "n1"]), LABELS, MOMENTS), max_size=6))
+@example([("n0", {"instance": "a"}, NOW), ("n0", {"instance": "a"}, NOW)])
+def test_series_of_a_node_at_one_time_are_refused_whatever_tells_them_apart(
+    series: list[tuple[str, dict[str, str], float]],
+) -> None:
+    newest = {name: max(moment for node, _, moment in series if node == name) for name, _, _ in series}
+    current = Counter(name for name, _, moment in series if moment >= newest[name] - 60.0)
+    if max(current.values(), default=0) > 1:
+        with pytest.raises(InputError, match="would be added up"):
+            refuse_doubled_nodes("prometheus", series)
+    else:
+        refuse_doubled_nodes("prometheus", series)
