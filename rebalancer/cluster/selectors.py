@@ -100,12 +100,17 @@ def query(selector: LabelSelector) -> str:
     canonical(selector)  # refuses a malformed one
     parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or _NO_LABELS).items())]
     for requirement in selector.match_expressions or ():
-        values = f"({','.join(requirement.values or ())})"
-        parts.append(_QUERIES[requirement.operator].format(requirement.key, values))
+        values = requirement.values or ()
+        if len(values) == 1:  # as most are written, and an empty value is seen to be one
+            form, of = _QUERIES_OF_ONE, values[0]
+        else:
+            form, of = _QUERIES, f"({','.join(values)})"
+        parts.append(form[requirement.operator].format(requirement.key, of))
     return ",".join(parts)
 
 
 _QUERIES = {"In": "{} in {}", "NotIn": "{} notin {}", "Exists": "{}", "DoesNotExist": "!{}"}
+_QUERIES_OF_ONE = {"In": "{}={}", "NotIn": "{}!={}"}
 
 
 def is_empty(selector: LabelSelector | None) -> bool:

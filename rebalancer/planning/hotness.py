@@ -267,8 +267,18 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
 class Coverage(msgspec.Struct, frozen=True):
     """How many of the nodes that matter have a fresh figure."""
 
-    with_figure: int
-    counted: int
+    known: BoolArray  # (nodes,) whose load is known
+    counts: BoolArray  # (nodes,) that matter, those of a known load among them
+
+    @property
+    def with_figure(self) -> int:
+        """How many have a fresh figure."""
+        return int(np.count_nonzero(self.known))
+
+    @property
+    def counted(self) -> int:
+        """How many matter."""
+        return int(np.count_nonzero(self.counts))
 
     @property
     def share(self) -> float:
@@ -280,14 +290,14 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
     """Count the nodes that pods may leave or land on, and those of them whose load is known."""
     nodes = inputs.snapshot.nodes
     pods = inputs.snapshot.pods
-    counts = inputs.load.known.copy()
-    known_count = int(np.count_nonzero(counts))
-    if known_count < len(nodes):
+    known = inputs.load.known
+    counts = known.copy()
+    if not known.all():
         stays = np.array([pod.owner.kind in OF_THEIR_NODE for pod in pods.classes], np.bool_)
         usable = tolerated(nodes, [pod for pod in pods.classes if pod.owner.kind not in OF_THEIR_NODE])
         usable[pods.node[(pods.node >= 0) & ~stays[pods.pod_class]]] = True
         counts |= usable & np.array([not why_leaving(node) for node in nodes.records], np.bool_)
-    return Coverage(known_count, int(np.count_nonzero(counts)))
+    return Coverage(known, counts)
 
 
 def is_virtual(node: Node) -> bool:

@@ -377,9 +377,11 @@ def _check_coverage(inputs: PlanningInputs) -> None:
     load = inputs.load
     if coverage.share >= least:
         return
+    that_count = "" if coverage.counts.all() else " that pods may leave or land on"
     counts = (
-        f"only {coverage.with_figure:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh "
-        f"load figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}"
+        f"only {coverage.with_figure:,} of {counted(coverage.counted, 'node')}{that_count} "
+        f"{'has' if coverage.counted == 1 else 'have'} a fresh load figure ({coverage.share:.0%}), "
+        f"load.minCoverage is {least:.0%}"
     )
     if load.why_stale:
         raise SafetyError(
@@ -387,7 +389,9 @@ def _check_coverage(inputs: PlanningInputs) -> None:
             where=inputs.snapshot.source,
             hint="" if inputs.live else _TRY_ANOTHER_TIME,
         )
-    missing = {name: np.isnan(load.usage[:, load.resources.index(name)]) for name in load.required}
+    missing = {
+        name: np.isnan(load.usage[coverage.counts, load.resources.index(name)]) for name in load.required
+    }
     lacking = [f"{name} of {counted(int(at.sum()), 'node')}" for name, at in missing.items() if at.any()]
     why = [f"no fresh figure of {', '.join(lacking)}" if lacking else "others lack allocatable cpu or memory"]
     why += load.warnings[:1]  # the first reason that a source gave

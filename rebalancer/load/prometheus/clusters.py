@@ -48,8 +48,8 @@ def refuse_doubled_nodes(source: str, series: Iterable[tuple[str, Labels, float]
     if not differing:
         # No Prometheus answers so; what joins the answers of several without comparing them may.
         raise InputError(
-            f"{source}: series of node {doubled} are answered several times with the same labels, and would be "
-            "added up",
+            f"{source}: series of node {doubled} are answered several times with the same labels, and would "
+            "be added up",
             hint="let this source's address be one Prometheus, or have what joins several leave out doubled "
             "series",
         )

@@ -177,7 +177,7 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
     ]
     refused = {
         node.node: node.unacceptable
-        for node in nodes
+        for node in nodes[: lines.shown(len(nodes), _MAX_NODES)]
         if moves_away and node.unacceptable and (node.probability or lines.style.everything)
     }
     if refused:

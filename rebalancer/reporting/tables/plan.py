@@ -32,6 +32,7 @@ from rebalancer.reporting.words import amounts, plain, sample, words
 _MAX_MOVES = 20
 _MAX_CLEANUPS = 10
 _FEW_LANDINGS = 3
+_MAX_OTHER_LANDINGS = 10  # that are named in a row, unless everything is
 _MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
 _LIKELY = 0.01  # the chance from which on a landing of many is named
@@ -164,8 +165,14 @@ def _move_columns(lines: Lines, shared: str) -> list[Column]:
         return node
 
     def others(move: Move) -> tuple[str, str]:
-        less_likely = (landing for landing in move.landings if landing is not move.likeliest)
-        return ", ".join(other(landing, move) for landing in less_likely), "dim"
+        less_likely = [landing for landing in move.landings if landing is not move.likeliest]
+        less_likely.sort(key=lambda landing: -landing.probability)
+        named = less_likely if lines.style.everything else less_likely[:_MAX_OTHER_LANDINGS]
+        words = [other(landing, move) for landing in named]
+        if unnamed := less_likely[len(named) :]:
+            together = f"{100 * sum(landing.probability for landing in unnamed):.0f}%"
+            words.append(f"and {counted(len(unnamed), 'other')}, together {together}")
+        return ", ".join(words), "dim"
 
     def other(landing: Landing, move: Move) -> str:
         load = f" {loads(landing.load, move).plain}" if landing.load else ""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster.records import LabelSelector, Requirement
-from rebalancer.cluster.selectors import is_empty, matcher, matcher_of, query
+from rebalancer.cluster.selectors import is_empty, matcher, matcher_of, parse_labels, query
 from rebalancer_demo.objects import label_query
 from tests.rows import rows
 
@@ -66,7 +66,11 @@ def test_a_query_is_written_as_the_api_server_reads_it() -> None:
         Requirement(key="canary", operator="DoesNotExist"),
     ]
     selector = LabelSelector(match_labels={"app": "web"}, match_expressions=expressions)
-    assert query(selector) == "app=web,tier in (front,back),zone notin (a),app,!canary"
+    assert query(selector) == "app=web,tier in (front,back),zone!=a,app,!canary"
+
+
+def test_a_requirement_of_one_value_is_written_so_that_an_empty_one_is_seen() -> None:
+    assert query(parse_labels("app==,tier!=")) == "app=,tier!="
 
 
 @given(LABELS)

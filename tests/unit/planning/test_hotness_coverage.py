@@ -14,6 +14,7 @@ from tests.rows import rows
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 
 VIRTUAL = {"key": "virtual-kubelet.io/provider", "value": "azure", "effect": "NoSchedule"}
+UNKNOWN = float("nan")
 TOLERATES = {"tolerations": [{"key": VIRTUAL["key"], "operator": "Exists"}]}
 
 
@@ -55,6 +56,17 @@ def test_a_node_that_pods_may_leave_or_land_on_counts(inputs: Any) -> None:
 def test_a_node_that_is_about_to_be_removed_does_not_count() -> None:
     leaving = {"key": "karpenter.sh/disrupted", "value": "", "effect": "NoSchedule"}
     assert coverage_of(beside(a_node("dark", taints=[leaving]), spec=TOLERATES)).counted == 3
+
+
+def test_what_is_said_of_too_few_figures_counts_no_node_that_does_not_count() -> None:
+    nodes = [a_node("dark"), a_node("virtual", taints=[VIRTUAL])]
+    load = {"a": 50.0, "dark": UNKNOWN, "virtual": UNKNOWN}
+    policy = a_policy(load={"minCoverage": "80%"})
+    with pytest.raises(SafetyError) as caught:
+        plan_of(planning_inputs([a_node("a"), *nodes], policy=policy, load=load))
+    said = str(caught.value)
+    assert "only 1 of 2 nodes that pods may leave or land on have a fresh load figure (50%)" in said
+    assert "; no fresh figure of cpu of 1 node;" in said
 
 
 def test_a_cluster_without_nodes_is_covered() -> None:

@@ -72,7 +72,7 @@ def test_nodes_are_chosen_as_a_server_would(snapshot: Snapshot, choice: Choice, 
 def test_a_choice_says_in_words_what_it_chooses() -> None:
     choice = Choice("shop", parse_labels("app=web"), parse_fields("spec.nodeName!=n"))
 
-    assert str(choice) == "namespace shop, label app in (web), spec.nodeName is not n"
+    assert str(choice) == "namespace shop, label app=web, spec.nodeName is not n"
     assert choice.needs_snapshot
     assert not Choice("shop", None, parse_fields("spec.nodeName=n")).needs_snapshot
 

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from rebalancer.planning.explanation import NodeExplanation, PodExplanation, PodOnNode
+from rebalancer.planning.explanation import (
+    NodeExplanation,
+    PodExplanation,
+    PodOnNode,
+    SchedulingTable,
+    ScoredNode,
+    Staying,
+)
 from rebalancer.planning.plan import UNKNOWN_NODE, Landing
 from rebalancer.reporting.tables.explain import explain_table
+from rebalancer.reporting.tables.text import Style
 from tests.unit.reporting.builders import NOW, a_pod
 
 
@@ -42,6 +51,17 @@ def test_the_chance_of_an_unacceptable_landing_is_called_a_risk() -> None:
     text = explain_table(an_explanation("Limit", "perRun 20 is reached")).plain
 
     assert "EXPECTED LANDING  before any other move; risk of a bad one: 1.2 %" in text
+
+
+def test_a_column_of_why_nodes_are_not_acceptable_has_a_cell_in_the_rows_that_are_shown() -> None:
+    scored = [ScoredNode(f"node-{number:02}", 412, {"Fit": number}, 0.05, 0.05, {}) for number in range(20)]
+    scored[15] = replace(scored[15], unacceptable="node-15 would be at 91.0 % cpu")
+    table = SchedulingTable("default-scheduler", 20, tuple(scored), ())
+    staying = Staying(load={}, hot=True, above={}, share={}, forgone={}, because="its node is hot")
+    explained = replace(an_explanation("Limit", "perRun 20 is reached"), table=table, staying=staying)
+
+    assert "NOT ACCEPTABLE" not in explain_table(explained).plain
+    assert "node-15 would be at 91.0 % cpu" in explain_table(explained, Style(everything=True)).plain
 
 
 def test_the_pods_of_a_node_read_as_sentences_too() -> None:

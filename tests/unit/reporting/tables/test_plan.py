@@ -105,6 +105,19 @@ def test_a_wide_table_has_whole_names_and_every_landing() -> None:
     assert "node-0004 14.3%" in text
 
 
+def test_of_many_other_landings_a_wide_table_names_the_likeliest_and_sums_up_the_rest() -> None:
+    landings = [Landing(node=f"node-{number:03}", probability=0.9 / 400) for number in range(400)]
+    landings += [Landing(node="better", probability=0.04), Landing(node="best", probability=0.06)]
+    plan = a_plan(moves=(replace(a_move("web-1"), landings=tuple(landings)),))
+    text = plan_table(plan, Style(wide=True, bounded=False)).plain
+    row = next(line for line in text.splitlines() if "web-1" in line)
+
+    assert "best +401" in row
+    assert "better 4%, node-000 0.2%" in row
+    assert row.rstrip().endswith("node-008 0.2%, and 391 others, together 88%")
+    assert "node-399 0.2%" in plan_table(plan, Style(wide=True, bounded=False, everything=True)).plain
+
+
 def test_without_headers_only_the_moves_are_listed() -> None:
     lines = plan_table(a_plan(), Style(no_headers=True)).plain.splitlines()
 
