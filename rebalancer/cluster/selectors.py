@@ -101,15 +101,14 @@ def query(selector: LabelSelector) -> str:
     parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or _NO_LABELS).items())]
     for requirement in selector.match_expressions or ():
         values = requirement.values or ()
+        form = _QUERIES[requirement.operator]
         if len(values) == 1:  # as most are written, and an empty value is seen to be one
-            form, of = _QUERIES_OF_ONE, values[0]
-        else:
-            form, of = _QUERIES, f"({','.join(values)})"
-        parts.append(form[requirement.operator].format(requirement.key, of))
+            form = _QUERIES_OF_ONE[requirement.operator]
+        parts.append(form.format(requirement.key, ",".join(values)))
     return ",".join(parts)
 
 
-_QUERIES = {"In": "{} in {}", "NotIn": "{} notin {}", "Exists": "{}", "DoesNotExist": "!{}"}
+_QUERIES = {"In": "{} in ({})", "NotIn": "{} notin ({})", "Exists": "{}", "DoesNotExist": "!{}"}
 _QUERIES_OF_ONE = {"In": "{}={}", "NotIn": "{}!={}"}
 
 

@@ -267,13 +267,13 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
 class Coverage(msgspec.Struct, frozen=True):
     """How many of the nodes that matter have a fresh figure."""
 
-    known: BoolArray  # (nodes,) whose load is known
-    counts: BoolArray  # (nodes,) that matter, those of a known load among them
+    has_figure: BoolArray  # (nodes,)
+    counts: BoolArray  # (nodes,) that matter, those with a figure among them
 
     @property
     def with_figure(self) -> int:
         """How many have a fresh figure."""
-        return int(np.count_nonzero(self.known))
+        return int(np.count_nonzero(self.has_figure))
 
     @property
     def counted(self) -> int:
@@ -290,14 +290,14 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
     """Count the nodes that pods may leave or land on, and those of them whose load is known."""
     nodes = inputs.snapshot.nodes
     pods = inputs.snapshot.pods
-    known = inputs.load.known
-    counts = known.copy()
-    if not known.all():
+    has_figure = inputs.load.known
+    counts = has_figure.copy()
+    if not has_figure.all():
         stays = np.array([pod.owner.kind in OF_THEIR_NODE for pod in pods.classes], np.bool_)
         usable = tolerated(nodes, [pod for pod in pods.classes if pod.owner.kind not in OF_THEIR_NODE])
         usable[pods.node[(pods.node >= 0) & ~stays[pods.pod_class]]] = True
         counts |= usable & np.array([not why_leaving(node) for node in nodes.records], np.bool_)
-    return Coverage(known, counts)
+    return Coverage(has_figure, counts)
 
 
 def is_virtual(node: Node) -> bool:

@@ -272,11 +272,8 @@ class LandingCheck:
         max_after = inputs.policy.planning.max_after
         # (resources,) percent of allocatable up to which a landing may fill any node
         self._max_after = np.array([max_after.get(name, np.inf) for name in self._resources], np.float64)
-        every = np.arange(len(inputs.snapshot.nodes))
-        # (nodes, resources) percent up to which a landing may fill each node, whatever the move is for, and
-        # where it relieves another node
-        self._most_of_all = np.minimum(hotness.landing_limit(every), self._max_after)
-        self._most_of_relief = np.minimum(hotness.hot_above, self._max_after)
+        # (nodes, resources) percent up to which the rules let a landing fill each node, whatever it is for
+        self._rules_of_all = hotness.landing_limit(np.arange(len(inputs.snapshot.nodes)))
 
     def beside(self, peers: Sequence[Peer]) -> LandingCheck:
         """The same check, which also asks these strategies what a landing would spoil."""
@@ -301,7 +298,8 @@ class LandingCheck:
     def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
-        good = _of_all(self._cool_enough(landings.after, self._max_percent(rows, purpose)))
+        max_percent = np.minimum(self._by_rules(rows, purpose), self._max_after)
+        good = _of_all(self._cool_enough(landings.after, max_percent))
         good &= self._usable.take(rows)
         stays = rows == landings.source
         if purpose.own_node:
@@ -317,22 +315,14 @@ class LandingCheck:
                 good &= stays | ~_of_each(spoils, landings, peer)
         return good
 
-    def _by_rules(self, row: int, purpose: Purpose) -> FloatArray:
-        """(resources,) up to which the rules of hot nodes let a landing fill a node."""
+    def _by_rules(self, rows: IntArray, purpose: Purpose) -> FloatArray:
+        """(rows, resources) percent up to which the rules of hot nodes let a landing fill each node."""
         if not isinstance(purpose, CoolerNode) or not purpose.relieves:
-            return np.asarray(self._hotness.landing_limit(np.array([row]))[0], np.float64)
-        if purpose.fills is not None and row in purpose.fills:
-            return purpose.fills[row]
-        return np.asarray(self._hotness.hot_above[row], np.float64)
-
-    def _max_percent(self, rows: IntArray, purpose: Purpose) -> FloatArray:
-        """(rows, resources) up to which a landing may fill each node."""
-        if not isinstance(purpose, CoolerNode) or not purpose.relieves:
-            return self._most_of_all.take(rows, axis=0)
-        max_percent = self._most_of_relief.take(rows, axis=0)
+            return self._rules_of_all.take(rows, axis=0)
+        by_rules = self._hotness.hot_above.take(rows, axis=0)
         for row, levels in (purpose.fills or {}).items():
-            max_percent[rows == row] = np.minimum(levels, self._max_after)
-        return max_percent
+            by_rules[rows == row] = levels
+        return by_rules
 
     @staticmethod
     def _cool_enough(after: FloatArray, max_percent: FloatArray) -> BoolArray:
@@ -353,7 +343,7 @@ class LandingCheck:
             return f"{name} {objection}" if objection else ""
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
-        by_rule = self._by_rules(row, purpose)
+        by_rule = self._by_rules(landings.rows[[at]], purpose)[0]
         max_percent = np.minimum(by_rule, self._max_after)
         cool = self._cool_enough(after, max_percent).tolist()
         for column, resource in enumerate(self._resources):
@@ -392,7 +382,7 @@ class LandingCheck:
         after = landings.after[at]
         if row == landings.source or row in self.excluded:
             return ()
-        by_rule = self._by_rules(row, purpose)
+        by_rule = self._by_rules(landings.rows[[at]], purpose)[0]
         if not self._cool_enough(after, by_rule).all():
             return ()
         of_purpose = purpose.settings_behind(landings, at)
