@@ -105,7 +105,7 @@ def _reading() -> Iterable[Trial]:
     for choice in ("spec.nodeName=node-1", "metadata.name!=x", "spec.schedulerName=trimaran"):
         yield Trial("rows", f"plan {EXAMPLE} --field-selector {choice}", before="no such option")
     yield Trial(
-        "rows", f"plan {EXAMPLE} -l app=web", says=("listed   pods of label app in (web): 2 of 4 moves",)
+        "rows", f"plan {EXAMPLE} -l app=web", says=("listed   pods of label app=web: 2 of 4 moves",)
     )
     for choice in (
         "--hot",
