@@ -159,7 +159,8 @@ MAX_SECONDS_TO_PLACE = 3.0
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
 _FIRST_LOOK_SECONDS = 0.05
-_LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in time
+# For the read that ends the waiting, begun just in time: an API server that is busy is slow, not gone.
+_LAST_READ_SECONDS = 10.0
 
 
 class LandingPoller(msgspec.Struct, eq=False):
