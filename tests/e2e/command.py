@@ -77,7 +77,7 @@ class Rebalancer:
             env={**os.environ, "XDG_STATE_HOME": tempfile.mkdtemp(dir=self.folder), **dict(self.environment)},
         )
 
-    def plan(self, *options: str, seconds: float = 120.0) -> Finished:
+    def plan(self, *options: str, seconds: float = 300.0) -> Finished:
         """Plan, and wait for it."""
         return self._finish(self.start("plan", *options), seconds, None)
 

@@ -122,7 +122,7 @@ class HotCluster:
             pods = self.pods()
             return len(pods) == WORKLOADS * REPLICAS and all(map(is_ready, pods))
 
-        wait_until(whole, "all pods of all workloads ready", seconds=120.0)
+        wait_until(whole, "all pods of all workloads ready")
 
     def evictions(self) -> list[AuditedEviction]:
         """The evictions that were asked for in this round."""

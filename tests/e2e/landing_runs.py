@@ -267,7 +267,7 @@ def _create_young(api: Api, nodes: list[dict[str, Any]]) -> None:
         found = api.list("/api/v1/nodes")
         return all(is_ready(node) for node in found)
 
-    wait_until(ready, "young nodes ready", seconds=120, every=0.5)
+    wait_until(ready, "young nodes ready", every=0.5)
 
 
 def _wait_for_pods(api: Api, workloads: list[dict[str, Any]]) -> None:

@@ -146,7 +146,7 @@ def served_metrics(control_plane: ControlPlane, figures: Callable[[str], dict[st
     with loopback.answering(answer, certificate) as url:
         for manifest in _registration(int(url.rpartition(":")[2])):
             api.create(manifest)
-        wait_until(lambda: _is_available(api), "the metrics API answers", seconds=120.0)
+        wait_until(lambda: _is_available(api), "the metrics API answers")
         yield
 
 

@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.waiting import HANG_SECONDS
+
 _PR_SET_PDEATHSIG = 1
 _LOG_TAIL_BYTES = 3000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def wait_until(met: Callable[[], bool], what: str, *, seconds: float = 60.0, every: float = 0.1) -> None:
+def wait_until(
+    met: Callable[[], bool], what: str, *, seconds: float = HANG_SECONDS, every: float = 0.1
+) -> None:
     """Wait until the condition is met. Raises TimeoutError that says what was waited for."""
     deadline = time.monotonic() + seconds
     while not met():
@@ -63,7 +67,7 @@ class Program:
             raise RuntimeError(f"{self.name} ended with {self.process.returncode}\n{self.tail()}")
         return self
 
-    def stop(self, *, seconds: float = 15.0) -> None:
+    def stop(self, *, seconds: float = 60.0) -> None:
         """Ask it to end, and see to it."""
         self.process.terminate()
         try:

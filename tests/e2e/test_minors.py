@@ -16,6 +16,7 @@ from tests.e2e.command import Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import wait_until
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.safety
 
@@ -73,7 +74,7 @@ def test_a_stateful_set_with_recreate_rolls_out_as_a_whole_and_its_pods_stay_mea
         api.patch(STATEFUL_SET, {"spec": {"template": slow}})
         wait_until(lambda: all(map(is_going, api.list(PODS))), "all of its pods go at once")
         assert uids(api) == before
-        wait_until(lambda: len(uids(api) - before) == REPLICAS, "all of its pods are new", seconds=120.0)
+        wait_until(lambda: len(uids(api) - before) == REPLICAS, "all of its pods are new")
         rollout = api.get(STATEFUL_SET)["status"]
         assert rollout["currentRevision"] != rollout["updateRevision"]
         assert "Rollout" in reasons_to_stay(rebalancer)
@@ -117,7 +118,7 @@ def policy(address: str) -> str:
 def reasons_to_stay(rebalancer: Rebalancer) -> set[str]:
     """What keeps a pod of the StatefulSet from being evicted."""
     process = rebalancer.start("explain", "pod/default/web-0")
-    stdout, stderr = process.communicate(timeout=120.0)
+    stdout, stderr = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == ExitCode.DONE, stderr
     return {refusal["reason"] for refusal in json.loads(stdout)["refusals"]}
 

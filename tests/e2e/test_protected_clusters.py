@@ -186,7 +186,7 @@ def fill(control_plane: ControlPlane) -> None:
             api.create(manifest)
         wanted = sum(manifest["spec"]["replicas"] for manifest in workloads)
         made = {manifest["metadata"]["name"] for manifest in workloads}
-        wait_until(lambda: len(of(api, made)) == wanted, f"pods of {made} made", seconds=60)  # noqa: B023
+        wait_until(lambda: len(of(api, made)) == wanted, f"pods of {made} made")  # noqa: B023
         control_plane.wait_for_pods(PODS)
     only_schedulable(api, ALL)
     for name, taint in ((LEAVING, BY_AUTOSCALER), (EMPTIED, BY_KARPENTER)):

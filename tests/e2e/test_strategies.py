@@ -103,7 +103,7 @@ class Cluster:
             ]
             return len(pods) == replicas and all(item.get("Ready") == "True" for item in conditions)
 
-        wait_until(ready, f"{replicas} pods of {app} ready", seconds=120.0)
+        wait_until(ready, f"{replicas} pods of {app} ready")
 
     def patch_status(self, pod: Pod, status: Mapping[str, Any]) -> None:
         """Change the status of a pod as its kubelet would."""
@@ -340,7 +340,7 @@ def test_one_run_sets_right_what_a_strategy_is_for_and_later_runs_evict_nothing(
             return len(planned) == scene.evictions
 
         # Fewer as long as what was just made may still change: pods grow old enough one after the other.
-        wait_until(has_all_moves, f"a plan has {scene.evictions} moves", seconds=120.0)
+        wait_until(has_all_moves, f"a plan has {scene.evictions} moves")
         began = time.monotonic()
         first = rebalancer.run(*options)
         seconds = time.monotonic() - began
