@@ -65,7 +65,7 @@ def _configuration(url: str, certificate: Path) -> Object:
         "clientConfig": client,
         "rules": [rule],
         "failurePolicy": "Fail",
-        "timeoutSeconds": 10,
+        "timeoutSeconds": 30,
         "sideEffects": "NoneOnDryRun",
         "admissionReviewVersions": ["v1"],
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import wait_until
+from tests.waiting import HANG_SECONDS
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/rebalancer"
@@ -27,6 +30,7 @@ BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web"
 SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 NODES = tuple(f"new-{number}" for number in range(5))
 REPLICAS = 4
+_NOTHING_PENDING = re.compile(r"^ShdPnd:\s*0+$", re.MULTILINE)
 Record = Callable[[str, object], None]
 
 
@@ -109,7 +113,7 @@ class Scene:
             self.let_pods_be_ready()
             return run.process.poll() is not None
 
-        wait_until(ended, "the run has ended", seconds=180.0, every=0.5)
+        wait_until(ended, "the run has ended", every=0.5)
         return run.finished()
 
     def untouched(self) -> set[str]:
@@ -144,9 +148,15 @@ class Run:
         wait_until(lambda: bool(self.events(event)) or self.process.poll() is not None, f"the run is {event}")
         assert self.events(event), self.finished()
 
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM, and wait until the run has heard it: it is pending no longer."""
+        self.process.send_signal(signal.SIGTERM)
+        status = Path(f"/proc/{self.process.pid}/status")
+        wait_until(lambda: _NOTHING_PENDING.search(status.read_text()) is not None, "the run hears SIGTERM")
+
     def finished(self) -> Finished:
         """How it ended."""
-        stdout, stderr = self.process.communicate(timeout=120.0)
+        stdout, stderr = self.process.communicate(timeout=HANG_SECONDS)
         return Finished(self.process.returncode, stdout, stderr, self.journal())
 
 
@@ -206,9 +216,15 @@ def _populate(scene: Scene) -> None:
     for node in NODES:
         api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     api.create(clusters.deployment("web", REPLICAS, annotations={"e2e/ready-after": "never"}))
-    wait_until(
-        lambda: [pod["spec"].get("nodeName") for pod in api.list(PODS)] == ["old"] * REPLICAS, "pods bound"
-    )
+
+    def bound() -> bool:
+        pods = api.list(PODS)
+        for pod in pods:  # a scheduler that had not seen the cordon yet may have placed it
+            if pod["spec"].get("nodeName", "old") != "old":
+                api.delete(f"{PODS}/{pod['metadata']['name']}")
+        return [pod["spec"].get("nodeName") for pod in pods] == ["old"] * REPLICAS
+
+    wait_until(bound, "pods bound")
     scene.let_pods_be_ready()
     for node in NODES:
         api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})

@@ -152,13 +152,14 @@ def test_a_pause_between_two_evictions_of_one_wave_holds_for_the_second(
     scene: Scene, trouble: str, record_property: Record
 ) -> None:
     happens, sentences = BRAKES[trouble]
-    # The first eviction takes as long as the API server waits for the webhook, and is then granted.
-    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=10) as wait_until_asked:
+    # The first eviction is in flight until the webhook hangs up, and is then granted.
+    with a_webhook_that_never_answers(scene, failure_policy="Ignore") as webhook:
         run = scene.start(wave_size=REPLICAS)
         run.wait_for("evicting")
-        wait_until_asked()  # after the line the pod and the brakes are looked at, and only then it is evicted
+        webhook.wait_until_asked()  # after the line it looks at pod and brakes, and evicts then
         happens(scene, run)
         assert run.events("evicted") == []
+        webhook.hang_up()
         ended = scene.finish(run)
     assert ended.exit_code == ExitCode.STOPPED, ended
     assert ended.document["stop"] == "Brake"
@@ -190,14 +191,13 @@ def test_without_trouble_all_four_pods_are_moved(scene: Scene) -> None:
 def test_a_second_run_leaves_and_says_who_holds_the_lease_and_the_first_goes_on(
     scene: Scene, record_property: Record
 ) -> None:
-    # The first is in the middle of its first eviction for as long as the second takes.
-    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=30) as wait_until_asked:
-        first = scene.start()
-        first.wait_for("evicting")
-        wait_until_asked()
-        second = scene.start().finished()
-        assert second.exit_code == ExitCode.LEASE_HELD, second
-        assert first.events("evicted") == []
+    # The first is in its first wave for as long as the second takes: the replacement is not ready before.
+    first = scene.start()
+    first.wait_for("evicted")
+    second = scene.start().finished()
+    assert second.exit_code == ExitCode.LEASE_HELD, second
+    assert len(first.events("evicting")) == 1
+    assert first.events("outcome") == []
     holder = first.journal()[0]["run"]
     assert re.search(rf"lease default/rebalancer: held by '[^']+_\d+_{holder}'", second.stderr)
     assert second.journal == []  # a run that may not act leaves no trace
@@ -257,13 +257,13 @@ def test_a_run_whose_lease_is_taken_away_evicts_nothing_more(scene: Scene, recor
 
 
 def test_a_longest_duration_lets_no_wave_begin_after_it(scene: Scene, record_property: Record) -> None:
-    run = scene.start("--max-duration=20s")
+    run = scene.start("--max-duration=40s")  # it has to plan and evict one pod before
     run.wait_for("evicted")
     evicted = time.monotonic()  # the run itself began some seconds before
-    wait_until(lambda: time.monotonic() > evicted + 20.0, "the longest duration is over")
+    wait_until(lambda: time.monotonic() > evicted + 40.0, "the longest duration is over")
     ended = scene.finish(run)
     assert ended.exit_code == ExitCode.STOPPED, ended
-    assert "the run reached its longest duration of 20 s" in ended.document["stopped"]
+    assert "the run reached its longest duration of 40 s" in ended.document["stopped"]
     assert len(run.events("evicting")) == 1
     results = sorted(outcome["result"] for outcome in ended.document["outcomes"])
     assert results == ["Landed", "Skipped", "Skipped", "Skipped"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from tests.e2e.api import Object, path_of
 from tests.e2e.evacuation_webhook import Evacuations, serving
 from tests.e2e.processes import wait_until
 from tests.e2e.relocation_scene import BUDGET, LEASE, PODS, REPLICAS, Record, Scene
-from tests.e2e.silent_webhook import a_webhook_that_never_answers, wait_for_webhook
+from tests.e2e.silent_webhook import a_webhook_that_never_answers, rehearsed_eviction
 
 pytestmark = pytest.mark.safety
 
@@ -25,13 +24,14 @@ pytestmark = pytest.mark.safety
 def test_sigterm_finishes_and_journals_the_eviction_in_flight_and_releases_the_lease(
     scene: Scene, record_property: Record
 ) -> None:
-    # The eviction takes as long as the API server waits for the webhook, and is then granted.
-    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=5) as wait_until_asked:
+    # The eviction is in flight until the webhook hangs up, and is then granted.
+    with a_webhook_that_never_answers(scene, failure_policy="Ignore") as webhook:
         run = scene.start()
         run.wait_for("evicting")
-        wait_until_asked()  # after the line the pod is looked at, and only then it is evicted
-        run.process.send_signal(signal.SIGTERM)
+        webhook.wait_until_asked()  # after the line the pod is looked at, and only then it is evicted
+        run.ask_to_stop()
         assert run.events("evicted") == []
+        webhook.hang_up()
         ended = run.finished()
     assert ended.exit_code == ExitCode.INTERRUPTED, ended
     evicting, evicted = run.events("evicting"), run.events("evicted")
@@ -68,7 +68,10 @@ def a_webhook_that_evacuates(scene: Scene, evacuations: Evacuations) -> Iterator
     with serving(scene.folder, evacuations) as manifest:
         scene.api.create(manifest)
         try:
-            wait_for_webhook(scene)
+            wait_until(
+                lambda: any(word in rehearsed_eviction(scene) for word in ("webhook", "evacuation")),
+                "the API server asks the webhook",
+            )
             yield
         finally:
             scene.api.delete(path_of(manifest))
