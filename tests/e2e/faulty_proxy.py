@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import re
 import socket
 import struct
@@ -68,8 +69,8 @@ class FaultyProxy:
     """A proxy before an API server, at ``url``.
 
     Of requests that are cut or answered in the server's stead, those that change something arrive all the
-    same after ``late_seconds``, if that is given; with ``page_size`` LISTs come in pages of so many items,
-    and that of all pods is refused without pages.
+    same after ``late_seconds``, if that is given: where it is infinite, when the proxy is left. With
+    ``page_size`` LISTs come in pages of so many items, and that of all pods is refused without pages.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class FaultyProxy:
         self._tap = tap
         self._late_seconds = late_seconds
         self._page_size = page_size
+        self._arriving_last: list[Request] = []
         self._numbers = itertools.count(1)
         self._on_their_way = 0
         self._lock = threading.Lock()
@@ -108,6 +110,8 @@ class FaultyProxy:
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
+        for request in self._arriving_last:
+            self._forward(request)
         self.wait_until_idle()
         self._pool.clear()
 
@@ -168,6 +172,9 @@ class FaultyProxy:
 
     def _let_arrive_late(self, request: Request) -> None:
         if self._late_seconds is None or request.method == "GET":
+            return
+        if math.isinf(self._late_seconds):
+            self._arriving_last.append(request)
             return
         counted = self._counted()
         counted.__enter__()

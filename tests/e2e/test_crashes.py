@@ -77,11 +77,13 @@ def take_over(cluster: HotCluster, crashed: Round, tally: Tally) -> None:
     assert not (finished.document["outcomes"] and cluster.lease_holder())
     cluster.wait_until_whole()
 
+    run = finished.document["run"]
+    told = [line for line in finished.journal if line["run"] == run]
+    cluster.wait_until_audited(len(asked) + sum(line.get("attempts", 0) for line in told))
     everything = cluster.evictions()
     taken_over = everything[len(asked) :]
     after = {eviction.uid for eviction in taken_over if eviction.accepted}
-    run = finished.document["run"]
-    assert untruths([line for line in finished.journal if line["run"] == run], taken_over) == []
+    assert untruths(told, taken_over) == []
     # What was moved is left alone by the next run, whether the run that moved it lived to see it or not.
     assert not crashed.workloads(before) & crashed.workloads(after)
     assert before | after <= set(crashed.state())

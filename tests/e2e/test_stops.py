@@ -24,7 +24,8 @@ pytestmark = pytest.mark.safety
 RUNS = int(os.environ.get("REBALANCER_MOMENTS", "18"))  # by each of the signals that ask
 PLANS = RUNS  # by each of all four
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-MAX_SECONDS_TO_END = 8.0  # an answer that an eviction waits for, the state and the lease, on a busy machine
+SECONDS_TO_END = 8.0  # an answer that an eviction waits for, the state and the lease, on a busy machine
+GRACE_SECONDS = 60.0  # that the manifests give: then it is killed
 
 Record = Callable[[str, object], None]
 
@@ -52,7 +53,8 @@ def test_a_run_that_is_asked_to_stop_at_any_moment_ends_in_order(
             run, seconds, output = found
             tally.seconds.append(seconds)
             check_an_orderly_end(cluster, run, moment, output, tally)
-    assert max(tally.seconds) < MAX_SECONDS_TO_END
+    assert tally.usual_most < SECONDS_TO_END
+    assert max(tally.seconds) < GRACE_SECONDS
     assert tally.counts["pods evicted before"] >= RUNS // 2
     assert tally.counts["interrupted"] >= RUNS // 2
     record_property(SUMMARY, tally.line(("interrupted", "done", "pods evicted before")))
@@ -103,8 +105,9 @@ def test_a_plan_that_is_ended_at_any_moment_leaves_nothing(
         met = cluster.new_round(proxy.url)
         for moment in moments(number, PLANS, course, ("time", "request", "answer")):
             current[:] = [moment]
-            moment.process = met.start("plan")
+            moment.begin(lambda: met.start("plan"))
             seconds, _, errors = moment.await_end(MAX_SECONDS)
+            assert moment.process is not None
             assert "Traceback" not in errors, errors
             assert "Fatal Python error" not in errors, errors
             if moment.sent:
@@ -114,6 +117,7 @@ def test_a_plan_that_is_ended_at_any_moment_leaves_nothing(
     assert methods == {"GET"}
     assert set(ends) <= {ExitCode.INTERRUPTED, ExitCode.DONE, -number}
     assert number == signal.SIGKILL or ends.count(ExitCode.INTERRUPTED) >= PLANS // 2
-    assert max(tally.seconds) < MAX_SECONDS_TO_END / 2
+    assert tally.usual_most < SECONDS_TO_END / 2
+    assert max(tally.seconds) < GRACE_SECONDS
     tally.counts.update("interrupted" if code else "done" for code in ends)
     record_property(SUMMARY, tally.line(("interrupted", "done")))
