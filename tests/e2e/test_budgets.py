@@ -146,11 +146,13 @@ def a_third_client(api: Api, open_side: Callable[[], str]) -> Iterator[Client]:
     def press() -> None:
         while not over.is_set():
             app = chosen.choice(list(BOUNDS))
+            side = open_side()
             pods = [pod for pod in api.list(PODS, labelSelector=f"app={app}") if is_ready(pod)]
-            pods = [pod for pod in pods if pod["spec"]["nodeName"].startswith(open_side())]
+            pods = [pod for pod in pods if pod["spec"]["nodeName"].startswith(side)]
             chosen.shuffle(pods)
             for pod in pods:
-                if over.is_set() or evict(pod) == 429:
+                # Once the sides have changed runs evict these pods, and one that both evict counts twice.
+                if over.is_set() or open_side() != side or evict(pod) == 429:
                     break
             over.wait(chosen.uniform(0.1, 0.5))
 

@@ -169,7 +169,9 @@ def _do_everything(control_plane: ControlPlane, folder: Path) -> Surged:
         wait_until(lambda: _may_patch(control_plane.as_user(token)), "the right to patch deployments")
         version = api.get(PODS)["metadata"]["resourceVersion"]
         finished = Rebalancer(folder / "granted", control_plane.kubeconfig(token), text).run(lease)
-    serving = _serving(api, version, pod=before["shop"])
+    # The last change, which says that all before it was seen.
+    last = api.patch(f"{PODS}/{before['legacy']['metadata']['name']}", {"metadata": {"labels": {"last": ""}}})
+    serving = _serving(api, version, last["metadata"]["resourceVersion"], pod=before["shop"])
     return Surged(
         plan.document,
         dry_run,
@@ -196,13 +198,15 @@ def _may_patch(account: Api) -> bool:
     return allowed
 
 
-def _serving(api: Api, version: str, *, pod: Object) -> list[int]:
-    """How many pods of an app were ready and not ending, after every change since a version."""
+def _serving(api: Api, version: str, last: str, *, pod: Object) -> list[int]:
+    """How many pods of an app were ready and not ending, after every change between two versions."""
     app = pod["metadata"]["labels"]["app"]
     serving = {pod["metadata"]["uid"]} if is_ready(pod) else set()
     counts = [len(serving)]
-    for event in api.watch(PODS, resource_version=version, seconds=2):
+    for event in api.watch(PODS, resource_version=version):
         changed = event["object"]
+        if changed["metadata"]["resourceVersion"] == last:
+            return counts
         if changed["metadata"]["labels"]["app"] != app:
             continue
         uid, ending = changed["metadata"]["uid"], "deletionTimestamp" in changed["metadata"]
@@ -211,7 +215,7 @@ def _serving(api: Api, version: str, *, pod: Object) -> list[int]:
         else:
             serving.discard(uid)
         counts.append(len(serving))
-    return counts
+    pytest.fail(f"the watch ended before the last change, after {counts}")
 
 
 def test_the_plan_says_that_the_pod_is_restarted_and_why_the_others_stay(surged: Surged) -> None:
