@@ -224,11 +224,16 @@ def open_nodes(api: Api) -> list[str]:
 def asked_and_answered(runs: list[Finished]) -> tuple[Client, int, int]:
     """What runs asked for by their journals; how many were refused first and evicted later; rounds.
 
-    Outcomes and journals must agree: what was refused is an outcome Refused, and no eviction.
+    Outcomes and journals must agree: what was refused is an outcome Refused, and no eviction. A run that
+    plans again may evict what its plan before was refused to the end.
     """
     client, retried, rounds = Client(), 0, 0
     for run in runs:
-        answers = {line["uid"]: line for line in run.journal if "attempts" in line}
+        answers = {line["uid"]: line for line in run.journal if "attempts" in line}  # the last of each pod
+        attempts = Counter[str]()
+        for line in run.journal:
+            if "attempts" in line:
+                attempts[line["uid"]] += line["attempts"]
         evicted = {uid for uid, line in answers.items() if line["event"] == "evicted"}
         refused = {uid for uid, line in answers.items() if line["event"] == "refused"}
         outcomes = run.document["outcomes"] if run.stdout else []
@@ -238,9 +243,9 @@ def asked_and_answered(runs: list[Finished]) -> tuple[Client, int, int]:
         for uid in refused:
             assert "disruption budget" in results[uid]["because"], results[uid]
         client.allowed |= evicted
-        client.requests += sum(line["attempts"] for line in answers.values())
-        client.refused += sum(line["attempts"] - (uid not in refused) for uid, line in answers.items())
-        retried += sum(answers[uid]["attempts"] > 1 for uid in evicted)
+        client.requests += attempts.total()
+        client.refused += attempts.total() - len(evicted)
+        retried += sum(attempts[uid] > 1 for uid in evicted)
         rounds += len({line["wave"] for line in run.journal if line["event"] == "evicting"})
     return client, retried, rounds
 
