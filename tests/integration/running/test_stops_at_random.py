@@ -30,7 +30,9 @@ from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state
 from tests.waiting import HANG_SECONDS
 
 MOMENTS = int(os.environ.get("REBALANCER_MOMENTS", examples(4)))
-STEERED = POLICY.replace("execution: {", "execution: {steer: softTaint, ")
+STEERED = POLICY.replace("execution: {", "execution: {steer: softTaint, ").replace(
+    "waveTimeout: 20s", "waveTimeout: 10m"
+)
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PLACES = ("request", "time", "eviction")
 DRAWN_FROM = 53

@@ -18,7 +18,10 @@ from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
 from tests.waiting import HANG_SECONDS, ended, eventually
 
-EVERY_SECOND = POLICY.replace("forRuns: 1", "forRuns: 1\n  runInterval: 1s")
+# A wave waits for its replacements however slow the machine is: one that gave up would end the run.
+EVERY_SECOND = POLICY.replace("forRuns: 1", "forRuns: 1\n  runInterval: 1s").replace(
+    "waveTimeout: 20s", "waveTimeout: 10m"
+)
 _REPLICA = Path(__file__).with_name("replica.py")
 
 

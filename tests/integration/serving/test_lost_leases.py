@@ -9,7 +9,7 @@ import pytest
 from rebalancer.cluster import times
 from rebalancer_demo import Misbehaviour
 from tests.integration.serving.handovers import EVENTS
-from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster
+from tests.integration.serving.replicas import Cluster, a_hot_cluster
 from tests.waiting import eventually, present
 
 pytestmark = pytest.mark.safety
@@ -28,7 +28,6 @@ def give_lease_to(cluster: Cluster, holder: str) -> None:
 
 def test_a_lease_taken_away_in_the_middle_of_a_wave_ends_the_evictions(tmp_path: Path) -> None:
     with a_hot_cluster(tmp_path) as cluster:
-        cluster.policy.write_text(EVERY_SECOND.replace("waveTimeout: 20s", "waveTimeout: 10m"))
         cluster.sandbox.misbehave(Misbehaviour("drop"))  # the first wave waits for us
         replica = cluster.start("--act")
         replica.waits_for(EVENTS[1])
