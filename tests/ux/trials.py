@@ -104,9 +104,7 @@ def _reading() -> Iterable[Trial]:
         yield Trial("rows", f"plan {EXAMPLE} {choice} -o name", lines=10)
     for choice in ("spec.nodeName=node-1", "metadata.name!=x", "spec.schedulerName=trimaran"):
         yield Trial("rows", f"plan {EXAMPLE} --field-selector {choice}", before="no such option")
-    yield Trial(
-        "rows", f"plan {EXAMPLE} -l app=web", says=("listed   pods of label app=web: 2 of 4 moves",)
-    )
+    yield Trial("rows", f"plan {EXAMPLE} -l app=web", says=("listed   pods of label app=web: 2 of 4 moves",))
     for choice in (
         "--hot",
         "-l kubernetes.io/os=linux",
