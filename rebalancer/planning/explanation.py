@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow, weighted_sum
 from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.eviction import every_refusal, why_protected
@@ -497,7 +497,7 @@ class PodExplainer:
             )
             after[landings.rows == self._node] = percent  # back where it was: nothing is won
             chance = scenario.chance * landings.chance
-            gain += chance @ (percent - after)
+            gain += weighted_sum(chance, percent - after)
             placed += float(chance.sum())
         gain /= max(placed, _NEGLIGIBLE)
         return {

@@ -25,7 +25,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    NodeRow,
+    PodClassIndex,
+    PodRow,
+    weighted_sum,
+)
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.freed_room import FreedRoom
 from rebalancer.planning.landing.landing_check import LandingCheck
@@ -396,8 +404,8 @@ class MoveEvaluator:
             state = scenario.after_termination
             lost = self._landing_check.spread.lost(state, candidate.row, candidate.source, landing.rows)
             if lost.cost.any():
-                parts = np.stack([lost.beside, lost.emptied, lost.cost])
-                total += scenario.chance * (parts @ landing.chance)
+                parts = np.stack([lost.beside, lost.emptied, lost.cost], axis=1)
+                total += scenario.chance * weighted_sum(landing.chance, parts)
         beside, emptied, cost = total.tolist()
         return beside, emptied, cost
 

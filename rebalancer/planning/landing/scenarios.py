@@ -40,7 +40,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, weighted_sum
 from rebalancer.cluster.records import Taint
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.scheduling.framework.cycle import ANY_START, Placement, Starts
@@ -344,7 +344,7 @@ class Scenarios:
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
-        return np.asarray(self.chances @ self.percents(node), np.float64)
+        return weighted_sum(self.chances, self.percents(node))
 
     def levels(self) -> FloatArray:
         """(scenarios, nodes, resources) percent of allocatable of every node."""
@@ -359,7 +359,7 @@ class Scenarios:
 
     def mean_percent(self) -> FloatArray:
         """(nodes, resources) percent of allocatable of every node, the mean over the scenarios."""
-        return np.asarray(np.tensordot(self.chances, self.levels(), 1), np.float64)
+        return weighted_sum(self.chances, self.levels())
 
     def land(
         self,

@@ -38,7 +38,7 @@ from functools import cached_property, lru_cache
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, weighted_sum
 from rebalancer.scheduling.framework.sliding_windows import share_among_best, sliding_maximum
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak, tie_break
 from rebalancer.scheduling.state.nodes import NodeOrder
@@ -330,7 +330,7 @@ class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
                 chance[-1] = self.cumulated[-1] - from_start[-1] + from_start[0]  # it goes on across the end
                 of_best = by_place.take(best)
                 takes = holds & (of_best[:, None] == of_best.take(first))
-                shares = takes @ (chance / np.add.reduce(takes, axis=0, dtype=np.float64))
+                shares = weighted_sum(chance / np.add.reduce(takes, axis=0, dtype=np.float64), takes.T)
                 shares[shares < _MAX_ROUNDING_ERROR] = 0.0
                 return self.node.take(best), shares
             few *= 2
@@ -368,7 +368,9 @@ class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
         sizes = levels.sizes[:last]
         # Windows that hold as many listed nodes and the same best later one are alike.
         kinds, kind_of = np.unique(np.stack([listed_within, best_later]), axis=1, return_inverse=True)
-        weights = np.bincount(kind_of.ravel(), weights=self.starts, minlength=kinds.shape[1])
+        weights = np.asarray(
+            np.bincount(kind_of.ravel(), weights=self.starts, minlength=kinds.shape[1]), np.float64
+        )
         missed = _chance_of_none(ranks, kinds[0][:, None], listed_count)  # (kinds, levels + 1)
         # (kinds, levels) that the best listed node is of each level
         by_level = missed[:, :-1] - missed[:, 1:]
@@ -378,7 +380,7 @@ class _Windows(msgspec.Struct, frozen=True, eq=False, dict=True):
         alike = np.maximum(sizes[None, :] * kinds[0][:, None] / listed_count, 1.0)
         by_level = np.where(below, 0.0, np.where(equal, by_level * alike / (1.0 + alike), by_level))
         of_level = np.zeros(len(levels.sizes), np.float64)
-        of_level[:last] = (weights @ by_level) / sizes
+        of_level[:last] = weighted_sum(weights, by_level) / sizes
         chance = np.zeros(len(totals), np.float64)
         chance[listed] = levels.of_nodes(of_level)
         later_taken = self.starts * (1.0 - by_level.sum(axis=1))[kind_of.ravel()]
