@@ -15,6 +15,7 @@ with moves of the one and of the other in turn.
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import msgspec
@@ -34,6 +35,7 @@ from rebalancer.planning.strategies.hot_nodes.search import ReliefSearch
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of what pods remove, by which they are drawn
 _MOST_LEFT_OUT = 4
 _ROUNDS_OF_A_START = 8
+_MOST_ROUNDS_OF_A_START = 10_000  # whose numbers are its own
 _NEGLIGIBLE = 1e-6  # points
 
 
@@ -72,10 +74,11 @@ def best_known(prepared: PreparedInputs, seconds: float) -> Known:
     return Known(len(coolest.order), coolest.left, worthiest.points)
 
 
-def best_of_starts(prepared: PreparedInputs, starts: int) -> float:
+def best_of_starts(prepared: PreparedInputs, starts: int, seconds: float = 0.0) -> float:
     """The points of the best of so many of the planner's own searches, each with up to twice as many rounds.
 
-    Each has drafts of its own. Where a cluster cannot be drafted, it is the planner's own plan.
+    Each has drafts of its own, and goes on with others from the best plan it has found until so many seconds
+    of processor time have passed. Where a cluster cannot be drafted, it is the planner's own plan.
     """
     hot = map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist())
     pods = MovablePods(prepared, prepared.disruption, {node: _evictable(prepared, node) for node in hot})
@@ -86,8 +89,15 @@ def best_of_starts(prepared: PreparedInputs, starts: int) -> float:
         return best.quality[0]
     greedy = search.plan()
     for start in range(starts):
-        numbers = range(_ROUNDS_OF_A_START * start, _ROUNDS_OF_A_START * (start + 1))
-        best = min(best, search.best_draft(drafts, greedy, numbers), key=lambda plan: plan.quality)
+        numbers = itertools.count(_MOST_ROUNDS_OF_A_START * start)
+        ends = time.process_time() + seconds
+        found = greedy
+        is_over = False
+        while not is_over:
+            rounds = itertools.islice(numbers, _ROUNDS_OF_A_START)
+            found = min(found, search.best_draft(drafts, found, rounds), key=lambda plan: plan.quality)
+            is_over = time.process_time() >= ends
+        best = min(best, found, key=lambda plan: plan.quality)
     return best.quality[0]
 
 

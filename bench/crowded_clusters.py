@@ -1,18 +1,19 @@
 """What plans of crowded clusters leave: points, excess, hot nodes; how many moves and how long they take.
 
     python -m bench.crowded_clusters [--seeds 4] [--every | --mixed | --packed]
-        [--known SECONDS] [--starts COUNT]
+        [--row NAME] [--known SECONDS] [--starts COUNT [--start-seconds SECONDS]]
 
 Points are what the planner compares plans by: the excess left, ten for each node that stays hot, and what the
 moves cost. ``--every`` measures fifteen kinds of twenty nodes: crowded ones, some of odd sizes that are
 filled by requests, and some that were grown node by node, each at three mean loads. ``--mixed`` measures
 clusters of 20 to 40 nodes as companies run them, by which no setting of the planner was chosen. ``--packed``
-measures crowded ones and those of 60 nodes whose scheduler has TargetLoadPacking.
+measures crowded ones and those of 60 nodes whose scheduler has TargetLoadPacking. ``--row`` measures one row
+of a table alone.
 
 ``--known`` searches for better plans of each cluster at random, for so many seconds of processor time;
 ``--starts`` by the planner's own search, so many times, with other drafts each time and up to twice as many
-rounds. Either adds the points of the best, and the mean and the greatest of the ratios
-(points + 1) / (points known + 1).
+rounds, each going on until ``--start-seconds`` have passed. Either adds the points of the best, and the mean
+and the greatest of the ratios (points + 1) / (points known + 1).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.prepared import PreparedInputs
 
 LOADED = range(101, 107)
 LOADS = (55, 65, 75)
@@ -113,10 +115,12 @@ class PlanFigures:
         return (self.points + 1.0) / (self.searched + 1.0)
 
 
-def plan_figures(inputs: PlanningInputs, known_seconds: float, starts: int = 0) -> PlanFigures:
-    """One cluster, and other plans of it that are found in so many seconds, or from so many starts.
+def plan_figures(
+    inputs: PlanningInputs, known_seconds: float, search: Callable[[PreparedInputs], float] | None = None
+) -> PlanFigures:
+    """One cluster, and other plans of it: found at random in so many seconds, and by a search.
 
-    0 looks for none.
+    The search returns the points of the best plan that it finds. 0 seconds, and None, look for none.
     """
     began = time.process_time()
     planner = Planner(inputs)
@@ -134,8 +138,8 @@ def plan_figures(inputs: PlanningInputs, known_seconds: float, starts: int = 0) 
     searched = points
     if known_seconds and prepared.hotness.hot.any():
         searched = best_known(prepared, known_seconds).points
-    if starts and prepared.hotness.hot.any():
-        searched = min(searched, best_of_starts(prepared, starts))
+    if search is not None and prepared.hotness.hot.any():
+        searched = min(searched, search(prepared))
     still_above = partial_plan.scenarios.mean_percent() > prepared.hotness.hot_above
     still_hot = prepared.hotness.hot & (prepared.hotness.resources & still_above).any(axis=1)
     return PlanFigures(
@@ -158,6 +162,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4, help="how many clusters of each kind that is drawn")
     parser.add_argument("--known", type=float, default=0.0, help="seconds of random search for each cluster")
     parser.add_argument("--starts", type=int, default=0, help="searches of the planner's own besides")
+    parser.add_argument("--start-seconds", type=float, default=0.0, help="that each of these goes on for")
+    parser.add_argument("--row", help="the name of the only row that is measured")
     kinds_of = parser.add_mutually_exclusive_group()
     kinds_of.add_argument("--every", action="store_true", help="fifteen kinds of twenty nodes")
     kinds_of.add_argument("--mixed", action="store_true", help="20 to 40 nodes as companies run them")
@@ -170,20 +176,27 @@ def main() -> None:
         kinds = mixed_clusters(options.seeds)
     elif options.packed:
         kinds = packed_clusters(options.seeds)
+    if options.row is not None:
+        if options.row not in kinds:
+            parser.error(f"no row {options.row!a}; there are: {', '.join(kinds)}")
+        kinds = {options.row: kinds[options.row]}
+    search = None
+    if options.starts:
+        search = partial(best_of_starts, starts=options.starts, seconds=options.start_seconds)
     heading = "clusters               before  points   excess  hot: before  after  moves"
     heading += "  s of processor time a plan"
-    if options.known or options.starts:
+    if options.known or search:
         heading += "   known  ratio  worst"
     print(heading)
     for name, of_kind in kinds.items():
-        figures = [plan_figures(inputs_of(), options.known, options.starts) for inputs_of in of_kind]
+        figures = [plan_figures(inputs_of(), options.known, search) for inputs_of in of_kind]
         row = (
             f"{name:21s} {sum(plan.before for plan in figures):7.0f} "
             f"{sum(plan.points for plan in figures):7.0f} {sum(plan.excess for plan in figures):8.0f} "
             f"{sum(plan.hot_before for plan in figures):12d} {sum(plan.hot for plan in figures):6d} "
             f"{sum(plan.moves for plan in figures):6d} {np.mean([plan.seconds for plan in figures]):28.2f}"
         )
-        if options.known or options.starts:
+        if options.known or search:
             ratios = [plan.ratio for plan in figures]
             row += f" {sum(plan.searched for plan in figures):7.0f} {np.mean(ratios):6.2f} {max(ratios):6.2f}"
         print(row, flush=True)
