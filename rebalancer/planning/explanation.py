@@ -19,7 +19,7 @@ from rebalancer.planning.cleanups import FinishedPods
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.landing.evaluation import Evaluation
-from rebalancer.planning.landing.purpose import Landings
+from rebalancer.planning.landing.purpose import Landings, Purpose
 from rebalancer.planning.landing.scenarios import LandingDistribution, Scenarios
 from rebalancer.planning.plan import (
     API_VERSION,
@@ -234,6 +234,9 @@ class PodExplainer:
         """
         self._prepared = prepared
         self._scenarios = prepared.start.copy() if scenarios is None else scenarios
+        self._purpose: Purpose = (
+            prepared.cooler_node
+        )  # by which landings are judged: of its move, if it has one
         self._strategies = strategies
         self._check = prepared.landing_check.beside(self._strategies)
         self._evaluator = prepared.evaluator(self._strategies)
@@ -258,6 +261,7 @@ class PodExplainer:
             if move.candidate.row == row:
                 self._scenarios = scenarios
                 evaluation = move.evaluation
+                self._purpose = evaluation.candidate.wish.purpose
                 break
         after_moves = evaluation is not None
         verdict, verdict_because = verdict_of(plan, pods.uids[row], self._name())
@@ -429,11 +433,11 @@ class PodExplainer:
                 replacement=self._class,
                 once_gone=partial(self._evaluator.once_gone, candidate, state),
             )
-            purpose = prepared.cooler_node
             # A landing that happens in other courses only is judged in those.
             elsewhere = (chance > _NEGLIGIBLE) & (placement.chance <= _NEGLIGIBLE)
             unacceptable = [
-                "" if elsewhere[at] else self._check.why_not(landings, at, purpose) for at in range(len(rows))
+                "" if elsewhere[at] else self._check.why_not(landings, at, self._purpose)
+                for at in range(len(rows))
             ]
 
         def scored(at: int) -> ScoredNode:

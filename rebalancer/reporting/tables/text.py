@@ -503,14 +503,17 @@ def _write_paragraphs(lines: Lines, columns: Sequence[Column], items: Sequence[A
     others = [column for column in columns if column not in leading]
     widths = _natural_widths(lines, [replace(column, title="") for column in leading], items)
     for row in items:
-        first = Text(" " * _INDENT)
+        cells = []
         for column, width in zip(leading, widths, strict=True):
             cell = column.text(row, lines)
             padding = Text(" " * (width - cell.cell_len))
             before, _, after = (column.phrase or "{}").partition("{}")
-            first.append(before)
-            first.append_text(padding + cell if column.right else cell + padding)
-            first.append(f"{after}  ")
+            padded = padding + cell if column.right else cell + padding
+            cells.append(Text(before).append_text(padded).append(after))
+        first = Text(" " * _INDENT).append_text(Text("  ").join(cells))
+        if len(cells) > 1 and len(first.plain.rstrip()) > lines.style.columns:  # a long name begins a line
+            lines.add(Text(" " * _INDENT).append_text(Text("  ").join(cells[:-1])))
+            first = Text(" " * _PARAGRAPH_INDENT).append_text(cells[-1])
         lines.add(first)
         _write_phrases(lines, others, row)
 

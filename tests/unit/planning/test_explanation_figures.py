@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ def _explained(planner: Planner, move: Move) -> PodExplanation:
 
 @settings(max_examples=examples(24), deadline=None)
 @given(st.integers(0, 500), st.sampled_from([None, 0.55, 0.65]))
+@example(477, 0.65)  # a pod that makes room for one of another hot node fills that above its level
 def test_what_is_said_of_a_pod_that_moves_contradicts_neither_itself_nor_the_plan(
     seed: int, filled: float | None
 ) -> None:

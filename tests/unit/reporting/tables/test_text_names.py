@@ -155,6 +155,7 @@ words_of_pods = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max
 
 @pytest.mark.parametrize("table", TABLES)
 @given(eks_nodes, st.lists(words_of_pods, min_size=3, max_size=3), st.sampled_from([80, 100, 120]))
+@example(["n0", "n1", "n2", "n3"], ["web", "0" * 63, "0" * 63], 80)
 def test_with_any_long_names_no_line_is_too_wide_and_titles_are_one_line(
     table: str, nodes: list[str], pods: list[str], width: int
 ) -> None:
