@@ -234,9 +234,7 @@ class PodExplainer:
         """
         self._prepared = prepared
         self._scenarios = prepared.start.copy() if scenarios is None else scenarios
-        self._purpose: Purpose = (
-            prepared.cooler_node
-        )  # by which landings are judged: of its move, if it has one
+        self._purpose: Purpose = prepared.cooler_node  # that of its move, where it has one
         self._strategies = strategies
         self._check = prepared.landing_check.beside(self._strategies)
         self._evaluator = prepared.evaluator(self._strategies)

@@ -102,11 +102,6 @@ class Tally:
     seconds: list[float] = field(default_factory=list)  # from the signal to the end
     counts: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def usual_most(self) -> float:
-        """The most seconds but for one moment in eight: the machine may pause, the program may not."""
-        return sorted(self.seconds)[-1 - len(self.seconds) // 8]
-
     def line(self, names: Iterable[str]) -> str:
         """A row of a table."""
         found = ", ".join(f"{self.counts[name]} {name}" for name in names)

@@ -28,7 +28,7 @@ def test_sigterm_finishes_and_journals_the_eviction_in_flight_and_releases_the_l
     with a_webhook_that_never_answers(scene, failure_policy="Ignore") as webhook:
         run = scene.start()
         run.wait_for("evicting")
-        webhook.wait_until_asked()  # after the line the pod is looked at, and only then it is evicted
+        webhook.wait_until_asked()  # after the line rebalancer looks at the pod, and evicts it then
         run.ask_to_stop()
         assert run.events("evicted") == []
         webhook.hang_up()

@@ -24,8 +24,7 @@ pytestmark = pytest.mark.safety
 RUNS = int(os.environ.get("REBALANCER_MOMENTS", "18"))  # by each of the signals that ask
 PLANS = RUNS  # by each of all four
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-SECONDS_TO_END = 8.0  # an answer that an eviction waits for, the state and the lease, on a busy machine
-GRACE_SECONDS = 60.0  # that the manifests give: then it is killed
+MAX_SECONDS_TO_END = 8.0  # an answer that an eviction waits for, the state and the lease, on a busy machine
 
 Record = Callable[[str, object], None]
 
@@ -53,8 +52,7 @@ def test_a_run_that_is_asked_to_stop_at_any_moment_ends_in_order(
             run, seconds, output = found
             tally.seconds.append(seconds)
             check_an_orderly_end(cluster, run, moment, output, tally)
-    assert tally.usual_most < SECONDS_TO_END
-    assert max(tally.seconds) < GRACE_SECONDS
+    assert max(tally.seconds) < MAX_SECONDS_TO_END
     assert tally.counts["pods evicted before"] >= RUNS // 2
     assert tally.counts["interrupted"] >= RUNS // 2
     record_property(SUMMARY, tally.line(("interrupted", "done", "pods evicted before")))
@@ -117,7 +115,6 @@ def test_a_plan_that_is_ended_at_any_moment_leaves_nothing(
     assert methods == {"GET"}
     assert set(ends) <= {ExitCode.INTERRUPTED, ExitCode.DONE, -number}
     assert number == signal.SIGKILL or ends.count(ExitCode.INTERRUPTED) >= PLANS // 2
-    assert tally.usual_most < SECONDS_TO_END / 2
-    assert max(tally.seconds) < GRACE_SECONDS
+    assert max(tally.seconds) < MAX_SECONDS_TO_END / 2
     tally.counts.update("interrupted" if code else "done" for code in ends)
     record_property(SUMMARY, tally.line(("interrupted", "done")))

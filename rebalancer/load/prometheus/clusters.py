@@ -50,8 +50,7 @@ def refuse_doubled_nodes(source: str, series: Iterable[tuple[str, Labels, float]
         raise InputError(
             f"{source}: series of node {doubled} are answered several times with the same labels, and would "
             "be added up",
-            hint="let this source's address be one Prometheus, or have what joins several leave out doubled "
-            "series",
+            hint="name one Prometheus as this source's address, or let the proxy of several deduplicate",
         )
     label = _likeliest(differing)
     # Where clusters share few addresses, most nodes of this one have its series alone.

@@ -136,9 +136,14 @@ def likely_landing_words(landings: Sequence[Landing]) -> str:
     others = [landing for landing in landings if landing.probability < _LIKELY]
     if len(others) <= 1 or not likely:
         return landing_words(landings, everything=len(others) <= 1)
-    together = f"together {100 * sum(landing.probability for landing in others):.0f}%"
     named = ", ".join(map(_landing, sorted(likely, key=lambda landing: -landing.probability)))
-    return f"{named}, and {counted(len(others), 'other')}, {together}"
+    return f"{named}, {_others_together(others)}"
+
+
+def _others_together(landings: Sequence[Landing]) -> str:
+    """``and 400 others, together 12%``."""
+    percent = 100 * sum(landing.probability for landing in landings)
+    return f"and {counted(len(landings), 'other')}, together {percent:.0f}%"
 
 
 def load_words(move: Move, arrow: str) -> str:
@@ -170,8 +175,7 @@ def _move_columns(lines: Lines, shared: str) -> list[Column]:
         named = less_likely if lines.style.everything else less_likely[:_MAX_OTHER_LANDINGS]
         words = [other(landing, move) for landing in named]
         if unnamed := less_likely[len(named) :]:
-            together = f"{100 * sum(landing.probability for landing in unnamed):.0f}%"
-            words.append(f"and {counted(len(unnamed), 'other')}, together {together}")
+            words.append(_others_together(unnamed))
         return ", ".join(words), "dim"
 
     def other(landing: Landing, move: Move) -> str:

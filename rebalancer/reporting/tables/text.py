@@ -511,7 +511,8 @@ def _write_paragraphs(lines: Lines, columns: Sequence[Column], items: Sequence[A
             padded = padding + cell if column.right else cell + padding
             cells.append(Text(before).append_text(padded).append(after))
         first = Text(" " * _INDENT).append_text(Text("  ").join(cells))
-        if len(cells) > 1 and len(first.plain.rstrip()) > lines.style.columns:  # a long name begins a line
+        first.rstrip()
+        if len(cells) > 1 and first.cell_len > lines.style.columns:  # a long name begins a line
             lines.add(Text(" " * _INDENT).append_text(Text("  ").join(cells[:-1])))
             first = Text(" " * _PARAGRAPH_INDENT).append_text(cells[-1])
         lines.add(first)

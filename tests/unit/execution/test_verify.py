@@ -216,15 +216,15 @@ def test_what_could_not_be_seen_in_time_is_unknown() -> None:
 
 def test_an_api_server_that_takes_seconds_for_an_answer_leaves_no_wait_without_an_outcome() -> None:
     """A big or busy one is slow at the last look too: what was seen all along is not Unknown for that."""
-    time = FakeTime(NOW)
+    simulated = FakeTime(NOW)
 
     def read(_moves: Sequence[Move], seconds: float) -> Sequence[ObservedPod]:
-        time.sleep(min(seconds, 4))
+        simulated.sleep(min(seconds, 4))
         if seconds < 4:
             raise UnreachableError("no whole answer in time")
         return PENDING
 
-    poller = LandingPoller({"uid-web-1"}, read, only_hot, a_clock(time))
+    poller = LandingPoller({"uid-web-1"}, read, only_hot, a_clock(simulated))
     poller.evicted.append(a_granted(a_move()))
     for timeout in (3, 30):
         [outcome] = poller.until_settled(timeout)
